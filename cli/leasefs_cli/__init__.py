@@ -1,0 +1,3 @@
+"""The `leasefs` command: parse, call, print."""
+
+from __future__ import annotations

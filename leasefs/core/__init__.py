@@ -1,0 +1,3 @@
+"""The rules: pure, no I/O, no clock. Everything else calls this."""
+
+from __future__ import annotations

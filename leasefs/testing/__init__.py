@@ -1,0 +1,3 @@
+"""Public helpers for tests: fake clock, conformance suites, processes under test."""
+
+from __future__ import annotations
