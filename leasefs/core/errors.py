@@ -1,0 +1,214 @@
+"""Every way a request can fail, each with one stable code.
+
+Rules of this file:
+
+* A class per reason, found by `except`; a `code` per class, fixed for ever, that travels over the wire.
+* The message is for a person and stands alone: what happened, to which path or lease, who holds it,
+  until when, what to do next (P10).
+* `details` is for programs: JSON-ready, same facts as the message.
+* Nothing here knows an errno, an HTTP status or an exit code. Those tables stand where they are used.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class LeasefsError(Exception):
+    """Base of all failures that leasefs explains. Never raised itself."""
+
+    code: ClassVar[str] = "unexpected"
+
+    def __init__(self, message: str, **details: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+    @classmethod
+    def restored(cls, message: str, details: dict[str, object]) -> LeasefsError:
+        """The same error on the other side of a wire."""
+        error = cls.__new__(cls)
+        LeasefsError.__init__(error, message, **details)
+        return error
+
+
+class InvalidRequest(LeasefsError):
+    """The request itself is wrong; nothing was changed and repeating it cannot help."""
+
+    code = "invalid"
+
+
+class BadPath(InvalidRequest):
+    """A path that no territory can contain."""
+
+    code = "bad-path"
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(
+            f"bad path {path!r}: {problem}; give a path relative to the territory's root",
+            path=path,
+            problem=problem,
+        )
+
+
+class BadPattern(InvalidRequest):
+    """A glob that cannot be read, or that can match no path."""
+
+    code = "bad-pattern"
+
+    def __init__(self, pattern: str, position: int, problem: str) -> None:
+        shown = pattern if len(pattern) <= 80 else pattern[:77] + "..."
+        super().__init__(
+            f"bad glob {shown!r} at byte {position}: {problem}",
+            pattern=shown,
+            position=position,
+            problem=problem,
+        )
+
+
+class TtlOutOfRange(InvalidRequest):
+    """A TTL below the least or above the greatest that a ledger grants."""
+
+    code = "bad-ttl"
+
+    def __init__(self, ttl_s: float, least_s: float, greatest_s: float) -> None:
+        super().__init__(
+            f"TTL of {ttl_s:g} s is out of range: ask for {least_s:g} s to {greatest_s:g} s "
+            "(a lease in use is renewed by itself, however long the work takes)",
+            ttl_s=ttl_s,
+            least_s=least_s,
+            greatest_s=greatest_s,
+        )
+
+
+class KeyReused(InvalidRequest):
+    """An idempotency key that already answered a different request (P6)."""
+
+    code = "key-reused"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"idempotency key {key!r} was already used for a different request; use a new key",
+            key=key,
+        )
+
+
+class ClaimConflict(LeasefsError):
+    """The claim overlaps what another session holds or waits for, and would not wait."""
+
+    code = "conflict"
+
+
+class WaitTimedOut(LeasefsError):
+    """The claim was not granted within the time its caller would wait; it was withdrawn."""
+
+    code = "timed-out"
+
+
+class Deadlock(LeasefsError):
+    """Waiting would close a cycle of waiters (P7)."""
+
+    code = "deadlock"
+
+    def __init__(self, cycle: list[str]) -> None:
+        super().__init__(
+            "waiting would never end: "
+            + " waits for ".join([*cycle, cycle[0]])
+            + "; release what you hold, then claim everything in one claim",
+            cycle=cycle,
+        )
+
+
+class UnknownLease(LeasefsError):
+    """No live lease or waiting claim has this id."""
+
+    code = "unknown-lease"
+
+    def __init__(self, lease_id: str) -> None:
+        super().__init__(
+            f"no lease or waiting claim {lease_id!r}: it was released, expired, or never existed; "
+            "`leasefs leases` lists what is held",
+            lease=lease_id,
+        )
+
+
+class NotHolder(LeasefsError):
+    """Only the session that holds a lease may renew or release it."""
+
+    code = "not-holder"
+
+    def __init__(self, lease_id: str, holder: str) -> None:
+        super().__init__(
+            f"lease {lease_id} is held by {holder}, not by you; ask {holder} to release it",
+            lease=lease_id,
+            holder=holder,
+        )
+
+
+class LeaseLost(LeasefsError):
+    """The lease lapsed and somebody else took the ground (P5): its token is fenced."""
+
+    code = "lost"
+
+    def __init__(self, lease_id: str, reason: str) -> None:
+        super().__init__(
+            f"lease {lease_id} is lost: {reason}; claim again to go on", lease=lease_id, reason=reason
+        )
+
+
+class Denied(LeasefsError):
+    """The caller is not who it would have to be."""
+
+    code = "denied"
+
+
+class AgentBusy(Denied):
+    """The agent already has a live session in this territory (design: one session per agent)."""
+
+    code = "agent-busy"
+
+    def __init__(self, agent: str, session: str, where: str) -> None:
+        super().__init__(
+            f"agent {agent!r} already has a live session {session} ({where}); use that one, end it, "
+            "choose another name, or ask for its replacement with --replace",
+            agent=agent,
+            session=session,
+            where=where,
+        )
+
+
+class SessionEnded(Denied):
+    """The session is not known to the ledger, or was ended."""
+
+    code = "session-ended"
+
+    def __init__(self, session: str) -> None:
+        super().__init__(
+            f"session {session} is not live: it was ended or replaced; open a new one "
+            "(mount again, or claim again from the shell)",
+            session=session,
+        )
+
+
+class LedgerUnavailable(LeasefsError):
+    """The ledger did not answer. Writes go on inside trusted leases; nothing new is granted (P12)."""
+
+    code = "unavailable"
+
+
+class NotMounted(LeasefsError):
+    """The path is not inside a live leasefs mount, or the mount cannot be made."""
+
+    code = "mount"
+
+
+def _all_below(cls: type[LeasefsError]) -> list[type[LeasefsError]]:
+    return [cls, *(found for sub in cls.__subclasses__() for found in _all_below(sub))]
+
+
+def error_of(code: str, message: str, details: dict[str, object]) -> LeasefsError:
+    """The error that `code` names; an unknown code (a newer peer) keeps its message."""
+    for cls in _all_below(LeasefsError):
+        if cls.code == code:
+            return cls.restored(message, details)
+    return LeasefsError.restored(message, {**details, "code": code})

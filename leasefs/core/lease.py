@@ -1,0 +1,26 @@
+"""What a lease is. Plain values; who may hold one is decided in `leasefs.core.ledger`."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+MIN_TTL_S = 1.0
+MAX_TTL_S = 24 * 3600.0
+DEFAULT_TTL_S = 30 * 60.0
+MAX_GLOBS = 256
+
+
+class Mode(Enum):
+    """How a lease is held. Only an exclusive lease lets its holder write (P2)."""
+
+    EXCLUSIVE = "exclusive"
+    SHARED = "shared"
+
+
+def trust_margin_s(ttl_s: float) -> float:
+    """How much earlier than the ledger a holder stops trusting its lease (P3), in seconds.
+
+    Covers the difference in rate of two hosts' clocks and the time between a check and the system
+    call that follows it.
+    """
+    return min(5.0, max(0.25, ttl_s * 0.05))

@@ -1,0 +1,159 @@
+"""May this operation change these paths, now? (P2; design: what a write needs)
+
+Pure: takes the operation, what it touches, the held view and the holder's clock, and answers with
+the lease that allows it or with a refusal that says why. The mount asks here before every change
+and knows no other rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from leasefs.core.companions import companion_of
+from leasefs.core.held import HeldLease, HeldView
+
+
+class Op(Enum):
+    """An operation that changes the tree, by its system call's name."""
+
+    OPEN = "open for writing"
+    WRITE = "write"
+    TRUNCATE = "truncate"
+    CREATE = "create"
+    MKNOD = "mknod"
+    SYMLINK = "symlink"
+    UNLINK = "unlink"
+    MKDIR = "mkdir"
+    RMDIR = "rmdir"
+    RENAME = "rename"
+    LINK = "link"
+    CHMOD = "chmod"
+    CHOWN = "chown"
+    UTIMENS = "utimens"
+    SETXATTR = "setxattr"
+    REMOVEXATTR = "removexattr"
+
+
+class Place(Enum):
+    """What kind of ground a path stands on."""
+
+    TREE = "tree"
+    SCRATCH = "scratch"
+    GIT = "git"
+    CONTROL = "control"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One name that an operation changes.
+
+    `whole_tree` is set for a directory that is renamed: everything below moves too. `tracked` paths
+    and paths that existed before as somebody's file are never companions. `aliases` are the other
+    names of the same inode inside the territory (hard links), scratch ones left out.
+    """
+
+    path: bytes
+    place: Place = Place.TREE
+    whole_tree: bool = False
+    tracked: bool = False
+    aliases: tuple[bytes, ...] = ()
+
+
+class Reason(Enum):
+    """Why an operation was refused."""
+
+    NOT_LEASED = "no lease of this mount covers the path"
+    LAPSED = "the lease over the path has lapsed and is not confirmed again yet"
+    LOST = "the lease that this file was opened under is gone"
+    TREE_NOT_LEASED = "the leases of this mount do not contain everything below the directory"
+    ALIAS_NOT_LEASED = "another name of the same file is not leased"
+    CONTROL = "the control directory cannot be changed"
+    BORDER = "a name cannot cross between the git directory and the tree"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The operation must not happen. `path` is the name that lacks a lease."""
+
+    reason: Reason
+    op: Op
+    path: bytes
+    lease: HeldLease | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The operation may happen. `lease` is None on ground that needs none."""
+
+    lease: HeldLease | None
+    companion: bool = False
+
+
+Verdict = Allowed | Refused
+_FREE = Allowed(None)
+
+
+def decide(op: Op, targets: Sequence[Target], view: HeldView, now_s: float) -> Verdict:
+    """Allow only if every name may change; the first that may not is the refusal's path."""
+    verdict: Verdict = _FREE
+    for target in targets:
+        one = _decide_one(op, target, view, now_s)
+        if isinstance(one, Refused):
+            return one
+        if verdict is _FREE or (isinstance(verdict, Allowed) and verdict.companion):
+            verdict = one
+    return verdict
+
+
+def _decide_one(op: Op, target: Target, view: HeldView, now_s: float) -> Verdict:
+    if target.place is Place.CONTROL:
+        return Refused(Reason.CONTROL, op, target.path)
+    for alias in target.aliases:
+        if view.writable(alias, now_s) is None:
+            return Refused(Reason.ALIAS_NOT_LEASED, op, alias, view.lapsed(alias, now_s))
+    if target.place is not Place.TREE:
+        return _FREE
+    if target.whole_tree:
+        return _decide_tree(op, target.path, view, now_s)
+    return _decide_name(op, target, view, now_s)
+
+
+def _decide_tree(op: Op, directory: bytes, view: HeldView, now_s: float) -> Verdict:
+    if view.covers_tree(directory, now_s):
+        return Allowed(view.writable(directory, now_s))
+    return Refused(Reason.TREE_NOT_LEASED, op, directory, view.lapsed(directory, now_s))
+
+
+def _decide_name(op: Op, target: Target, view: HeldView, now_s: float) -> Verdict:
+    lease = view.writable(target.path, now_s)
+    if lease is not None:
+        return Allowed(lease)
+    if op in (Op.MKDIR, Op.RMDIR):
+        lease = view.may_need(target.path, now_s)
+        if lease is not None:
+            return Allowed(lease)
+    if not target.tracked and not target.aliases:
+        lease = companion_of(target.path, view, now_s)
+        if lease is not None:
+            return Allowed(lease, companion=True)
+    lapsed = view.lapsed(target.path, now_s)
+    return Refused(Reason.LAPSED if lapsed else Reason.NOT_LEASED, op, target.path, lapsed)
+
+
+def decide_open_handle(op: Op, token: int, path: bytes, view: HeldView, now_s: float) -> Verdict:
+    """May a handle opened under the lease with `token` still change its file? (P2, P5)
+
+    A lease that is gone takes its handles with it, even if the path was leased anew since: somebody
+    else may have written in between. Only a lease held since before that one keeps a handle alive.
+    """
+    lease = view.by_token.get(token)
+    if lease is None:
+        older = view.writable(path, now_s)
+        if older is not None and older.token < token:
+            return Allowed(older)
+        return Refused(Reason.LOST, op, path)
+    if now_s < lease.trusted_until_s:
+        return Allowed(lease)
+    return Refused(Reason.LAPSED, op, path, lease)
