@@ -8,9 +8,11 @@ the tool that needs it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from functools import lru_cache
 
+from leasefs.core.globs import Glob, escape, parse_glob
 from leasefs.core.held import HeldLease, HeldView
+from leasefs.core.overlap import overlap
 
 # `base` is the name of the file that is being saved.
 _WITH_BASE: tuple[re.Pattern[bytes], ...] = tuple(
@@ -60,7 +62,13 @@ def companion_of(path: bytes, view: HeldView, now_s: float) -> HeldLease | None:
 
 
 def _lease_with_files_in(directory: bytes, view: HeldView, now_s: float) -> HeldLease | None:
-    may_match_in: Callable[[HeldLease], bool] = lambda lease: any(  # noqa: E731
-        glob.may_match_in(directory) for glob in lease.globs
-    )
-    return next(filter(may_match_in, view.trusted(now_s)), None)
+    beside = _files_in(directory)
+    for lease in view.trusted(now_s):
+        if any(overlap(glob, beside) is not None for glob in lease.globs):
+            return lease
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _files_in(directory: bytes) -> Glob:
+    return parse_glob(escape(directory) + "/*" if directory else "*")
