@@ -1,0 +1,71 @@
+"""Which leases could overlap a glob, found without looking at those that cannot.
+
+A glob is filed under its leading literal components. Two globs can overlap only if one's literal
+prefix continues the other's, so a look-up reads the entries along the way down to its own prefix,
+and, if it has a wildcard there, everything filed below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from immutables import Map
+
+from leasefs.core.globs import Glob
+
+_Key = tuple[str, tuple[bytes, ...]]
+_Ids = Map[str, None]
+_NO_IDS: _Ids = Map()
+
+
+class GlobIndex:
+    """An immutable index from globs to ids; every change gives a new one sharing most of the old."""
+
+    __slots__ = ("_at", "_below")
+
+    def __init__(self, at: Map[_Key, _Ids] | None = None, below: Map[_Key, _Ids] | None = None) -> None:
+        self._at: Map[_Key, _Ids] = Map() if at is None else at
+        self._below: Map[_Key, _Ids] = Map() if below is None else below
+
+    def adding(self, territory: str, globs: Iterable[Glob], id_: str) -> GlobIndex:
+        """The index with `id_` filed under each of `globs`."""
+        at, below = self._at, self._below
+        for glob in globs:
+            prefix = glob.literal_prefix
+            at = _with(at, (territory, prefix), id_)
+            for depth in range(len(prefix)):
+                below = _with(below, (territory, prefix[:depth]), id_)
+        return GlobIndex(at, below)
+
+    def removing(self, territory: str, globs: Iterable[Glob], id_: str) -> GlobIndex:
+        """The index without `id_`."""
+        at, below = self._at, self._below
+        for glob in globs:
+            prefix = glob.literal_prefix
+            at = _without(at, (territory, prefix), id_)
+            for depth in range(len(prefix)):
+                below = _without(below, (territory, prefix[:depth]), id_)
+        return GlobIndex(at, below)
+
+    def candidates(self, territory: str, globs: Iterable[Glob]) -> set[str]:
+        """Ids of all filed globs that could overlap one of `globs`; some may turn out not to."""
+        return {id_ for glob in globs for ids in self._near(territory, glob) for id_ in ids}
+
+    def _near(self, territory: str, glob: Glob) -> Iterator[_Ids]:
+        prefix = glob.literal_prefix
+        for depth in range(len(prefix) + 1):
+            yield self._at.get((territory, prefix[:depth]), _NO_IDS)
+        if not glob.prefix_is_whole:
+            yield self._below.get((territory, prefix), _NO_IDS)
+
+
+def _with(files: Map[_Key, _Ids], key: _Key, id_: str) -> Map[_Key, _Ids]:
+    return files.set(key, files.get(key, _NO_IDS).set(id_, None))
+
+
+def _without(files: Map[_Key, _Ids], key: _Key, id_: str) -> Map[_Key, _Ids]:
+    ids = files.get(key, _NO_IDS)
+    if id_ not in ids:
+        return files
+    ids = ids.delete(id_)
+    return files.set(key, ids) if len(ids) else files.delete(key)
