@@ -22,7 +22,11 @@ class Answered(Struct, frozen=True):
 
 
 class Session(Struct, frozen=True):
-    """One live mount or `run` of an agent. Only the hash of its secret is ever kept."""
+    """One live mount or `run` of an agent. Only the hash of its secret is ever kept.
+
+    `answered` are its last requests that acted, `fenced` its last leases that ended against its will
+    with the reason, so that it can be told why (P10).
+    """
 
     id: str
     secret_sha256: str
@@ -35,6 +39,7 @@ class Session(Struct, frozen=True):
     opened_at_s: float
     seen_at_s: float
     answered: tuple[Answered, ...] = ()
+    fenced: tuple[tuple[str, str], ...] = ()
 
 
 class Claim(Struct, frozen=True):

@@ -1,0 +1,95 @@
+"""What the ledger tells a caller. Durations, never times: no two hosts share a clock (P3)."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from leasefs.core.lease import Mode
+
+
+class Blocker(Struct, frozen=True):
+    """A lease or an earlier waiter that stands before a claim; `witness` is a path both match."""
+
+    id: str
+    kind: str
+    session: str
+    agent: str
+    harness: str
+    mode: Mode
+    glob: str
+    wanted: str
+    witness: str
+    expires_in_s: float | None
+    revoked: bool = False
+
+
+class LeaseAnswer(Struct, frozen=True):
+    """A claim and what became of it.
+
+    `state` is `granted`, `lapsed`, `revoked`, `waiting`, or `ended`. `position` counts the conflicting
+    claims before a waiter plus one, so 1 is next; `eta_s` is an estimate from past hold times, None
+    when unknown. `token` is 0 until granted.
+    """
+
+    lease: str
+    state: str
+    agent: str = ""
+    harness: str = ""
+    session: str = ""
+    territory: str = ""
+    globs: tuple[str, ...] = ()
+    mode: Mode = Mode.EXCLUSIVE
+    ttl_s: float = 0.0
+    priority: int = 0
+    token: int = 0
+    expires_in_s: float | None = None
+    held_for_s: float | None = None
+    kept_by: tuple[str, ...] = ()
+    waiting_for_s: float | None = None
+    position: int | None = None
+    eta_s: float | None = None
+    waits_for: tuple[Blocker, ...] = ()
+    note: str = ""
+
+
+class RenewedLease(Struct, frozen=True):
+    """A lease that a heartbeat kept: good for `ttl_s` from when the heartbeat was sent (P3)."""
+
+    lease: str
+    token: int
+    ttl_s: float
+
+
+class LostLease(Struct, frozen=True):
+    """A lease that can no longer be renewed, and why."""
+
+    lease: str
+    reason: str
+
+
+class HeartbeatAnswer(Struct, frozen=True):
+    """What a heartbeat kept and what is lost."""
+
+    renewed: tuple[RenewedLease, ...] = ()
+    lost: tuple[LostLease, ...] = ()
+
+
+class SessionAnswer(Struct, frozen=True):
+    """A session as anybody may see it."""
+
+    session: str
+    agent: str
+    harness: str
+    territory: str
+    kind: str
+    host: str
+    pid: int
+    live: bool
+    open_for_s: float
+    seen_ago_s: float
+
+
+class Done(Struct, frozen=True):
+    """The request was carried out and there is nothing to tell."""
+
+    ok: bool = True

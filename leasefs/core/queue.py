@@ -1,0 +1,158 @@
+"""Who stands before whom (P1, P7).
+
+Two rules make the queue fair and are all there is to it:
+
+* A claim is granted only if no live lease and no waiter that precedes it conflicts with it. So nobody
+  is overtaken by a later claim that conflicts with theirs, and a disjoint claim never waits.
+* Waiters stand in the order of `rank`: each level of priority is worth `AGE_S` seconds of waiting.
+  The order of two waiters never changes once both wait, and a waiter of any priority is overtaken
+  only by claims made within `AGE_S` seconds per level of difference: nobody starves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+
+from leasefs.core.answers import Blocker
+from leasefs.core.globs import Glob
+from leasefs.core.lease import Mode
+from leasefs.core.overlap import overlap
+from leasefs.core.paths import text
+from leasefs.core.records import Claim, Lease
+from leasefs.core.state import State, globs_of
+
+AGE_S = 300.0
+
+
+def rank(claim: Claim) -> tuple[float, int]:
+    """The place of a waiter in the order of service; smaller comes first."""
+    return (claim.claimed_at_s - claim.priority * AGE_S, claim.claimed_seq)
+
+
+def may_meet(one: Claim, other: Claim) -> bool:
+    """Whether two claims exclude each other wherever they overlap (P1)."""
+    return one.session != other.session and not (
+        one.mode is Mode.SHARED and other.mode is Mode.SHARED
+    )
+
+
+def first_overlap(ours: tuple[Glob, ...], theirs: tuple[Glob, ...]) -> tuple[Glob, Glob, bytes] | None:
+    """The first pair of globs that meet, and a path that both match."""
+    for our in ours:
+        for their in theirs:
+            witness = overlap(our, their)
+            if witness is not None:
+                return our, their, witness
+    return None
+
+
+def conflicting_leases(state: State, claim: Claim) -> Iterator[tuple[Lease, tuple[Glob, Glob, bytes]]]:
+    """Leases of other sessions, lapsed ones included, that `claim` cannot coexist with."""
+    globs = globs_of(claim.globs)
+    for id_ in sorted(state.held.candidates(claim.territory, globs)):
+        lease = state.leases[id_]
+        if may_meet(claim, lease.claim):
+            met = first_overlap(globs, globs_of(lease.claim.globs))
+            if met:
+                yield lease, met
+
+
+def preceding_waiters(state: State, claim: Claim) -> Iterator[tuple[Claim, tuple[Glob, Glob, bytes]]]:
+    """Waiters of other sessions that conflict with `claim` and come first."""
+    globs = globs_of(claim.globs)
+    for id_ in sorted(state.waiting.candidates(claim.territory, globs)):
+        other = state.waiters[id_]
+        if other.id != claim.id and may_meet(claim, other) and rank(other) < rank(claim):
+            met = first_overlap(globs, globs_of(other.globs))
+            if met:
+                yield other, met
+
+
+def blockers(state: State, claim: Claim, now_s: float) -> tuple[Blocker, ...]:
+    """Everything that `claim` must wait for now: live leases first, then earlier waiters."""
+    found = [
+        _blocker(lease.claim, met, "lease", lease.expires_at_s - now_s, bool(lease.revoked_by))
+        for lease, met in conflicting_leases(state, claim)
+        if not lease.lapsed(now_s)
+    ]
+    found += [
+        _blocker(other, met, "claim", None, revoked=False)
+        for other, met in preceding_waiters(state, claim)
+    ]
+    return tuple(found)
+
+
+def _blocker(
+    claim: Claim,
+    met: tuple[Glob, Glob, bytes],
+    kind: str,
+    expires_in_s: float | None,
+    revoked: bool,  # noqa: FBT001 -- a field handed on
+) -> Blocker:
+    our, their, witness = met
+    return Blocker(
+        id=claim.id,
+        kind=kind,
+        session=claim.session,
+        agent=claim.agent,
+        harness=claim.harness,
+        mode=claim.mode,
+        glob=their.text,
+        wanted=our.text,
+        witness=text(witness),
+        expires_in_s=expires_in_s,
+        revoked=revoked,
+    )
+
+
+def waiters_at(state: State, territory: str, globs: tuple[Glob, ...]) -> list[Claim]:
+    """Waiters whose globs could overlap `globs`, in the order of service."""
+    ids = state.waiting.candidates(territory, globs)
+    return sorted((state.waiters[id_] for id_ in ids), key=rank)
+
+
+def cycle_through(state: State, session: str, now_s: float) -> list[str] | None:
+    """A cycle of sessions that wait for each other and that `session` is part of, or None.
+
+    Each claim needs all of its globs, so one blocker on a cycle is enough to wait for ever.
+    """
+    path: list[str] = []
+    seen: set[str] = set()
+
+    def follow(current: str) -> bool:
+        seen.add(current)
+        path.append(current)
+        for next_ in _waits_for(state, current, now_s):
+            if next_ == session or (next_ not in seen and follow(next_)):
+                return True
+        path.pop()
+        return False
+
+    return path if follow(session) else None
+
+
+def _waits_for(state: State, session: str, now_s: float) -> list[str]:
+    ids = [id_ for id_ in state.of_session.get(session, ()) if id_ in state.waiters]
+    return sorted(
+        {
+            blocker.session
+            for id_ in ids
+            for blocker in blockers(state, state.waiters[id_], now_s)
+        }
+    )
+
+
+def estimate_s(state: State, claim: Claim, found: tuple[Blocker, ...], now_s: float) -> float | None:
+    """How long `claim` may wait, in seconds, from past hold times; None when there are none."""
+    holds = state.holds.get(claim.territory, ())
+    if not holds:
+        return None
+    typical_s = median(holds)
+    remaining_s = [
+        max(0.0, typical_s - (now_s - state.leases[blocker.id].granted_at_s))
+        for blocker in found
+        if blocker.kind == "lease"
+    ]
+    ahead = sum(blocker.kind == "claim" for blocker in found)
+    return max(remaining_s, default=0.0) + ahead * typical_s

@@ -1,0 +1,240 @@
+"""The ledger's state, and what each event does to it.
+
+`apply` asks no question and refuses nothing: whether something may happen was settled by
+`leasefs.core.ledger.decide` before the event was written. So replaying the log always gives the same
+state (P11). Every value here is immutable; a new state shares what did not change with the old one,
+so that trying out a decision and dropping it costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from dataclasses import replace as evolve
+from functools import lru_cache
+from typing import Any
+
+from immutables import Map
+
+from leasefs.core import events as ev
+from leasefs.core.globs import Glob, parse_glob
+from leasefs.core.index import GlobIndex
+from leasefs.core.records import Answered, Claim, Lease, Session, replace
+
+KEYS_REMEMBERED = 64
+HOLDS_REMEMBERED = 32
+_NO_IDS: Map[str, None] = Map()
+
+
+@lru_cache(maxsize=65536)
+def globs_of(texts: tuple[str, ...]) -> tuple[Glob, ...]:
+    """The parsed globs of a claim. Their texts were checked when the claim was decided."""
+    return tuple(parse_glob(text) for text in texts)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything the ledger knows after event `seq`.
+
+    `held` and `waiting` index the globs of `leases` and `waiters`; `by_agent` finds the session of an
+    agent in a territory; `of_session` lists the leases and claims of a session; `holds` keeps the last
+    hold times of a territory, in seconds, for estimates.
+    """
+
+    seq: int = 0
+    at_s: float = 0.0
+    sessions: Map[str, Session] = field(default_factory=Map)
+    leases: Map[str, Lease] = field(default_factory=Map)
+    waiters: Map[str, Claim] = field(default_factory=Map)
+    held: GlobIndex = field(default_factory=GlobIndex)
+    waiting: GlobIndex = field(default_factory=GlobIndex)
+    by_agent: Map[tuple[str, str], str] = field(default_factory=Map)
+    of_session: Map[str, Map[str, None]] = field(default_factory=Map)
+    holds: Map[str, tuple[float, ...]] = field(default_factory=Map)
+
+
+def apply(state: State, recorded: ev.Recorded) -> State:
+    """The state after one more event. Raises ValueError if the event is not the next one."""
+    if recorded.seq != state.seq + 1:
+        raise ValueError(f"event {recorded.seq} does not follow event {state.seq}")
+    change = _CHANGES[type(recorded.event)]
+    changed: State = change(state, recorded.event, recorded)
+    return evolve(changed, seq=recorded.seq, at_s=recorded.at_s)
+
+
+def _ledger_started(state: State, event: ev.LedgerStarted, recorded: ev.Recorded) -> State:
+    leases, sessions = state.leases.mutate(), state.sessions.mutate()
+    for id_, lease in state.leases.items():
+        reclaim_until_s = recorded.at_s + min(event.grace_s, lease.claim.ttl_s)
+        if not lease.lapse_recorded and not lease.revoked_by and lease.expires_at_s < reclaim_until_s:
+            leases[id_] = replace(lease, expires_at_s=reclaim_until_s)
+    for id_, session in state.sessions.items():
+        sessions[id_] = replace(session, seen_at_s=recorded.at_s)
+    return evolve(state, leases=leases.finish(), sessions=sessions.finish())
+
+
+def _session_opened(state: State, event: ev.SessionOpened, recorded: ev.Recorded) -> State:
+    session = event.session
+    return evolve(
+        state,
+        sessions=state.sessions.set(session.id, session),
+        by_agent=state.by_agent.set((session.territory, session.agent), session.id),
+    )
+
+
+def _session_ended(state: State, event: ev.SessionEnded, recorded: ev.Recorded) -> State:
+    session = state.sessions[event.session]
+    name = (session.territory, session.agent)
+    by_agent = state.by_agent
+    if by_agent.get(name) == session.id:
+        by_agent = by_agent.delete(name)
+    return evolve(state, sessions=state.sessions.delete(session.id), by_agent=by_agent)
+
+
+def _granted(state: State, event: ev.Granted, recorded: ev.Recorded) -> State:
+    claim = event.claim
+    if claim.id in state.waiters:
+        state = _without_waiter(state, claim.id)
+    lease = Lease(
+        claim=claim,
+        token=recorded.seq,
+        granted_at_s=recorded.at_s,
+        expires_at_s=recorded.at_s + claim.ttl_s,
+    )
+    state = evolve(
+        state,
+        leases=state.leases.set(claim.id, lease),
+        held=state.held.adding(claim.territory, globs_of(claim.globs), claim.id),
+        of_session=_with_id(state, claim.session, claim.id),
+    )
+    return _answered(state, claim.session, event.key, event.request, claim.id)
+
+
+def _queued(state: State, event: ev.Queued, recorded: ev.Recorded) -> State:
+    claim = event.claim
+    state = evolve(
+        state,
+        waiters=state.waiters.set(claim.id, claim),
+        waiting=state.waiting.adding(claim.territory, globs_of(claim.globs), claim.id),
+        of_session=_with_id(state, claim.session, claim.id),
+    )
+    return _answered(state, claim.session, event.key, event.request, claim.id)
+
+
+def _withdrawn(state: State, event: ev.Withdrawn, recorded: ev.Recorded) -> State:
+    session = state.waiters[event.claim].session
+    state = _without_waiter(state, event.claim)
+    return _answered(state, session, event.key, event.request, event.claim)
+
+
+def _renewed(state: State, event: ev.Renewed, recorded: ev.Recorded) -> State:
+    leases = state.leases.mutate()
+    for renewal in event.leases:
+        lease = leases[renewal.lease]
+        claim = lease.claim
+        if renewal.ttl_s != claim.ttl_s:
+            claim = replace(claim, ttl_s=renewal.ttl_s)
+        leases[renewal.lease] = replace(
+            lease,
+            claim=claim,
+            expires_at_s=renewal.expires_at_s,
+            lapse_recorded=False,
+            kept_by=renewal.kept_by,
+        )
+    session = replace(state.sessions[event.session], seen_at_s=recorded.at_s)
+    return evolve(
+        state, leases=leases.finish(), sessions=state.sessions.set(event.session, session)
+    )
+
+
+def _lapsed(state: State, event: ev.Lapsed, recorded: ev.Recorded) -> State:
+    lease = replace(state.leases[event.lease], lapse_recorded=True)
+    return evolve(state, leases=state.leases.set(event.lease, lease))
+
+
+def _released(state: State, event: ev.Released, recorded: ev.Recorded) -> State:
+    session = state.leases[event.lease].claim.session
+    state = _without_lease(state, event.lease, recorded.at_s)
+    return _answered(state, session, event.key, event.request, event.lease)
+
+
+def _revoked(state: State, event: ev.Revoked, recorded: ev.Recorded) -> State:
+    lease = replace(state.leases[event.lease], revoked_by=event.by)
+    return evolve(state, leases=state.leases.set(event.lease, lease))
+
+
+def _expired(state: State, event: ev.Expired, recorded: ev.Recorded) -> State:
+    session_id = state.leases[event.lease].claim.session
+    state = _without_lease(state, event.lease, recorded.at_s)
+    session = state.sessions.get(session_id)
+    if session is None:
+        return state
+    fenced = (*session.fenced[1 - KEYS_REMEMBERED :], (event.lease, event.reason))
+    return evolve(
+        state, sessions=state.sessions.set(session_id, replace(session, fenced=fenced))
+    )
+
+
+def _only_history(state: State, event: ev.Event, recorded: ev.Recorded) -> State:
+    return state
+
+
+def _with_id(state: State, session: str, id_: str) -> Map[str, Map[str, None]]:
+    return state.of_session.set(session, state.of_session.get(session, _NO_IDS).set(id_, None))
+
+
+def _without_id(state: State, session: str, id_: str) -> Map[str, Map[str, None]]:
+    ids = state.of_session[session].delete(id_)
+    return state.of_session.set(session, ids) if len(ids) else state.of_session.delete(session)
+
+
+def _without_waiter(state: State, id_: str) -> State:
+    claim = state.waiters[id_]
+    return evolve(
+        state,
+        waiters=state.waiters.delete(id_),
+        waiting=state.waiting.removing(claim.territory, globs_of(claim.globs), id_),
+        of_session=_without_id(state, claim.session, id_),
+    )
+
+
+def _without_lease(state: State, id_: str, at_s: float) -> State:
+    lease = state.leases[id_]
+    claim = lease.claim
+    holds = state.holds.get(claim.territory, ())
+    return evolve(
+        state,
+        leases=state.leases.delete(id_),
+        held=state.held.removing(claim.territory, globs_of(claim.globs), id_),
+        of_session=_without_id(state, claim.session, id_),
+        holds=state.holds.set(
+            claim.territory, (*holds[1 - HOLDS_REMEMBERED :], at_s - lease.granted_at_s)
+        ),
+    )
+
+
+def _answered(state: State, session_id: str, key: str, request: str, lease_id: str) -> State:
+    session = state.sessions.get(session_id)
+    if not key or session is None:
+        return state
+    answered = (*session.answered[1 - KEYS_REMEMBERED :], Answered(key, request, lease_id))
+    return evolve(
+        state, sessions=state.sessions.set(session_id, replace(session, answered=answered))
+    )
+
+
+_CHANGES: dict[type[ev.Event], Callable[[State, Any, ev.Recorded], State]] = {
+    ev.LedgerStarted: _ledger_started,
+    ev.SessionOpened: _session_opened,
+    ev.SessionEnded: _session_ended,
+    ev.Granted: _granted,
+    ev.Queued: _queued,
+    ev.ClaimRefused: _only_history,
+    ev.Withdrawn: _withdrawn,
+    ev.Renewed: _renewed,
+    ev.Lapsed: _lapsed,
+    ev.Released: _released,
+    ev.Revoked: _revoked,
+    ev.Expired: _expired,
+    ev.WritesRefused: _only_history,
+}
