@@ -1,0 +1,256 @@
+"""The embedded engine: one SQLite file, WAL, every append synced before it returns.
+
+Concurrency: two connections, each behind its own lock, one for writing and one for reading (WAL lets
+them work at once). ``_changed`` guards ``_known_head`` and ``_closed`` and wakes watchers. Lock order:
+``_changed``, then ``_write_lock``, then ``_read_lock``; an append takes ``_changed`` only after it let
+go of ``_write_lock``. SQLite's own locks order the appends of different processes, and the head is
+compared inside ``BEGIN IMMEDIATE``, so of two appends after one head exactly one wins.
+
+Crash cases: killed before the COMMIT returns, the events are there whole or not at all, and nobody was
+told; after, they are there. Killed while the file is created: see ``sqlite_file``.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from leasefs.store import sqlite_file, sqlite_log
+from leasefs.store.chain import event_sum, snapshot_sum
+from leasefs.store.errors import SequenceConflict, StoreClosed, StoreCorrupt, StoreUnavailable
+from leasefs.store.lock import LedgerLock
+from leasefs.store.port import SNAPSHOTS_KEPT, Entry, Snapshot
+from leasefs.store.sqlite_errors import translated
+from leasefs.store.sqlite_schema import check_version
+from leasefs.store.sqlite_verify import Verification, verify
+from leasefs.store.waiting import RealWaiter, Waiter
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator, Sequence
+
+    from leasefs.store.sqlite_log import Bound
+
+POLL_INTERVAL_S = 0.05
+"""How often ``watch`` looks for the appends of other processes, when there may be any."""
+
+
+class SqliteStore:
+    """A ``Store`` in one file."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        exclusive: bool = True,
+        waiter: Waiter | None = None,
+        poll_interval_s: float = POLL_INTERVAL_S,
+    ) -> None:
+        """Open the ledger at ``path`` and check its end.
+
+        With ``exclusive`` (the ledger's owner) it takes the lock, creates the file (0600) and its
+        directory (0700) if there are none, and migrates an older schema. Without, it opens what is
+        there, beside an owner; such a store's appends are still ordered by sequence number.
+
+        Raises:
+            StoreLocked: exclusive, and another process owns it.
+            StoreMissing: not exclusive, and there is no ledger.
+            SchemaTooNew, SchemaTooOld: another leasefs wrote it.
+            StoreCorrupt: damaged, or not a ledger.
+            StoreUnavailable, StoreFull: the system or the disk refused.
+        """
+        self._path = os.path.realpath(path)  # SQLite names its -wal after the real file
+        self._exclusive = exclusive
+        self._waiter: Waiter = waiter or RealWaiter()
+        self._poll_interval_s = poll_interval_s
+        self._changed = threading.Condition()
+        self._write_lock = threading.Lock()
+        self._read_lock = threading.Lock()
+        self._closed = False
+        with translated(self._path), ExitStack() as opened:
+            if exclusive:
+                os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+                lock = LedgerLock(self._path)
+                opened.callback(lock.release)
+                sqlite_file.prepare(self._path, owned_before=lock.owned_before)
+            else:
+                sqlite_file.require_ledger(self._path)
+            self._writer = self._connect(opened, for_writing=True)
+            check_version(self._writer, self._path, may_migrate=exclusive)
+            self._reader = self._connect(opened, for_writing=False)
+            self._known_head = self._check_end()
+            self._data_version = self._read_data_version()
+            self._files = self._identities()
+            self._resources = opened.pop_all()
+
+    @property
+    def path(self) -> str:
+        """The real path of the ledger's file."""
+        return self._path
+
+    def append(self, after_seq: int, data: Sequence[bytes]) -> int:
+        """See ``Store.append``."""
+        with self._write_lock, self._writing():
+            head = sqlite_log.read_head(self._writer, self._path)
+            if head.seq != after_seq:
+                raise SequenceConflict(after_seq, head.seq)
+            if not data:
+                return head.seq
+            rows = list(_chained(head, data))
+            self._writer.executemany("INSERT INTO event (seq, data, sum) VALUES (?, ?, ?)", rows)
+            last_seq, _, last_sum = rows[-1]
+            self._writer.execute(
+                "UPDATE bound SET seq = ?, sum = ? WHERE name = 'head'", (last_seq, last_sum)
+            )
+            self._commit()
+        with self._changed:
+            self._known_head = max(self._known_head, last_seq)
+            self._changed.notify_all()
+        return last_seq
+
+    def read(self, after_seq: int, limit: int) -> list[Entry]:
+        """See ``Store.read``."""
+        if after_seq < 0 or limit < 1:
+            raise ValueError(f"read(after_seq={after_seq}, limit={limit})")
+        with self._read_lock, self._reading():
+            head = sqlite_log.read_head(self._reader, self._path)
+            if after_seq >= head.seq:
+                return []
+            after = sqlite_log.read_bound(self._reader, self._path, after_seq)
+            found = list(sqlite_log.read_events(self._reader, self._path, after, limit))
+            if len(found) != min(limit, head.seq - after_seq):
+                raise StoreCorrupt(self._path, f"event {after_seq + len(found) + 1} is missing")
+            return found
+
+    def head(self) -> int:
+        """See ``Store.head``."""
+        with self._read_lock, self._reading():
+            return sqlite_log.read_head(self._reader, self._path).seq
+
+    def watch(self, after_seq: int, timeout_s: float) -> int:
+        """See ``Store.watch``. Polls for other processes' appends unless this store is exclusive."""
+        deadline_s = self._waiter.now_s() + timeout_s
+        with self._changed:
+            while True:
+                if self._closed:
+                    raise StoreClosed
+                if not self._exclusive:
+                    self._look_for_others()
+                left_s = deadline_s - self._waiter.now_s()
+                if self._known_head > after_seq or left_s <= 0:
+                    return self._known_head
+                slice_s = left_s if self._exclusive else min(left_s, self._poll_interval_s)
+                self._waiter.wait(self._changed, slice_s)
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """See ``Store.save_snapshot``."""
+        with self._write_lock, self._writing():
+            head = sqlite_log.read_head(self._writer, self._path)
+            if not 0 <= snapshot.seq <= head.seq:
+                raise ValueError(f"snapshot at {snapshot.seq}, head is {head.seq}")
+            point = sqlite_log.read_bound(self._writer, self._path, snapshot.seq)
+            own_sum = snapshot_sum(point.sum, snapshot.seq, snapshot.data)
+            self._writer.execute(
+                "INSERT OR REPLACE INTO snapshot (seq, data, event_sum, sum) VALUES (?, ?, ?, ?)",
+                (snapshot.seq, snapshot.data, point.sum, own_sum),
+            )
+            self._writer.execute(
+                "DELETE FROM snapshot WHERE seq NOT IN"
+                " (SELECT seq FROM snapshot ORDER BY seq DESC LIMIT ?)",
+                (SNAPSHOTS_KEPT,),
+            )
+            self._commit()
+
+    def load_snapshot(self) -> Snapshot | None:
+        """See ``Store.load_snapshot``. A damaged one is logged and passed over."""
+        with self._read_lock, self._reading():
+            return sqlite_log.newest_snapshot(self._reader, self._path)
+
+    def verify(self) -> Verification:
+        """Check the whole file: every event, every snapshot, SQLite's own structure.
+
+        Reads all of it, on a connection of its own, so that appends and reads go on meanwhile.
+
+        Raises:
+            StoreUnavailable: the disk refused; damage is reported, not raised.
+            StoreClosed: after ``close``.
+        """
+        if self._closed:
+            raise StoreClosed
+        with translated(self._path), ExitStack() as opened:
+            return verify(self._connect(opened, for_writing=False), self._path)
+
+    def close(self) -> None:
+        """See ``Store.close``. Moves the WAL into the file, and lets go of the lock last."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        with self._write_lock, self._read_lock, translated(self._path):
+            self._resources.close()
+
+    def _connect(self, opened: ExitStack, *, for_writing: bool) -> sqlite3.Connection:
+        connection = sqlite_file.connect(self._path, for_writing=for_writing)
+        opened.callback(connection.close)
+        return connection
+
+    def _check_end(self) -> int:
+        """Check the events that no snapshot covers yet: those the caller is about to replay."""
+        with sqlite_log.transaction(self._reader):
+            newest = sqlite_log.newest_snapshot(self._reader, self._path)
+            if newest is None:
+                after = sqlite_log.read_base(self._reader, self._path)
+            else:
+                after = sqlite_log.read_bound(self._reader, self._path, newest.seq)
+            return after.seq + sqlite_log.check_tail(self._reader, self._path, after)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        if self._closed:
+            raise StoreClosed
+        with translated(self._path):
+            self._check_still_there()
+            with sqlite_log.transaction(self._writer, "BEGIN IMMEDIATE"):
+                yield
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        if self._closed:
+            raise StoreClosed
+        with translated(self._path), sqlite_log.transaction(self._reader):
+            yield
+
+    def _commit(self) -> None:
+        with translated(self._path, committing=True):
+            self._writer.execute("COMMIT")
+
+    def _check_still_there(self) -> None:
+        # SQLite would go on writing into a file that was unlinked: acknowledged, and gone at exit.
+        if self._identities() != self._files:
+            raise StoreUnavailable(
+                self._path,
+                "the file or its -wal was moved, removed or replaced while in use",
+                "put it back or restore a backup, then restart the ledger",
+            )
+
+    def _identities(self) -> tuple[sqlite_file.Identity | None, ...]:
+        return sqlite_file.identity(self._path), sqlite_file.identity(self._path + "-wal")
+
+    def _look_for_others(self) -> None:
+        with self._read_lock, translated(self._path):
+            version = self._read_data_version()
+        if version != self._data_version:
+            self._data_version = version
+            self._known_head = max(self._known_head, self.head())
+
+    def _read_data_version(self) -> int:
+        return int(self._reader.execute("PRAGMA data_version").fetchone()[0])
+
+
+def _chained(head: Bound, data: Sequence[bytes]) -> Iterator[tuple[int, bytes, bytes]]:
+    seq, previous = head
+    for event in data:
+        seq += 1
+        previous = event_sum(previous, seq, event)
+        yield seq, event, previous
