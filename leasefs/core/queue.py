@@ -117,19 +117,34 @@ def cycle_through(state: State, session: str, now_s: float) -> list[str] | None:
 
     Each claim needs all of its globs, so one blocker on a cycle is enough to wait for ever.
     """
-    path: list[str] = []
-    seen: set[str] = set()
+    if not _somebody_may_wait_for(state, session):
+        return None
+    path = [session]
+    untried = [iter(_waits_for(state, session, now_s))]
+    seen = {session}
+    while untried:
+        next_ = next(untried[-1], None)
+        if next_ is None:
+            untried.pop()
+            path.pop()
+        elif next_ == session:
+            return path
+        elif next_ not in seen:
+            seen.add(next_)
+            path.append(next_)
+            untried.append(iter(_waits_for(state, next_, now_s)))
+    return None
 
-    def follow(current: str) -> bool:
-        seen.add(current)
-        path.append(current)
-        for next_ in _waits_for(state, current, now_s):
-            if next_ == session or (next_ not in seen and follow(next_)):
+
+def _somebody_may_wait_for(state: State, session: str) -> bool:
+    """A cheap no for most sessions, whose ground nobody else asks for."""
+    for id_ in state.of_session.get(session, ()):
+        lease = state.leases.get(id_)
+        claim = lease.claim if lease else state.waiters[id_]
+        for other in waiters_at(state, claim.territory, globs_of(claim.globs)):
+            if may_meet(other, claim) and (lease or rank(claim) < rank(other)):
                 return True
-        path.pop()
-        return False
-
-    return path if follow(session) else None
+    return False
 
 
 def _waits_for(state: State, session: str, now_s: float) -> list[str]:

@@ -1,0 +1,268 @@
+"""Deciding claims, releases and revocations (P1, P6, P7)."""
+
+from __future__ import annotations
+
+from hashlib import blake2s
+
+from leasefs.core.answers import Blocker, LeaseAnswer
+from leasefs.core.commands import ClaimLease, ReleaseLease, RevokeLease
+from leasefs.core.draft import Decision, Draft
+from leasefs.core.errors import (
+    ClaimConflict,
+    Deadlock,
+    InvalidRequest,
+    KeyReused,
+    LeasefsError,
+    NotHolder,
+    SessionEnded,
+    TtlOutOfRange,
+    UnknownLease,
+)
+from leasefs.core.events import (
+    ClaimRefused,
+    Expired,
+    Granted,
+    Queued,
+    Released,
+    Renewal,
+    Renewed,
+    Revoked,
+    Withdrawn,
+)
+from leasefs.core.globs import Glob, parse_glob
+from leasefs.core.lease import MAX_GLOBS, MAX_TTL_S, MIN_TTL_S
+from leasefs.core.queue import blockers, conflicting_leases, cycle_through, waiters_at
+from leasefs.core.records import Claim, Lease, Session
+from leasefs.core.state import State, globs_of
+from leasefs.core.views import lease_answer
+
+MAX_KEY_LENGTH = 128
+MAX_NOTE_LENGTH = 4096
+MAX_PRIORITY = 100
+
+
+def session_of(state: State, session_id: str) -> Session:
+    """The session, or SessionEnded."""
+    session = state.sessions.get(session_id)
+    if session is None:
+        raise SessionEnded(session_id)
+    return session
+
+
+def _fingerprint(*parts: object) -> str:
+    return blake2s(repr(parts).encode(errors="surrogatepass"), digest_size=8).hexdigest()
+
+
+def _answered_before(session: Session, key: str, request: str) -> str | None:
+    """The lease id that this key's first use led to. Raises KeyReused for another request (P6)."""
+    if not key or len(key) > MAX_KEY_LENGTH:
+        raise InvalidRequest(f"an idempotency key of 1 to {MAX_KEY_LENGTH} characters is needed")
+    for answered in session.answered:
+        if answered.key == key:
+            if answered.request != request:
+                raise KeyReused(key)
+            return answered.lease_id
+    return None
+
+
+def claim(draft: Draft, command: ClaimLease) -> Decision:
+    """Grant, queue, or refuse: all of the globs or none."""
+    session = session_of(draft.state, command.session)
+    globs = _checked_globs(command)
+    texts = tuple(glob.text for glob in globs)
+    request = _fingerprint("claim", texts, command.mode, command.ttl_s, command.priority)
+    before = _answered_before(session, command.key, request)
+    if before is not None:
+        return draft.done(_remembered(draft, before))
+    wanted = Claim(
+        id=f"L{draft.next_seq}",
+        territory=session.territory,
+        session=session.id,
+        agent=session.agent,
+        harness=session.harness,
+        globs=texts,
+        mode=command.mode,
+        ttl_s=command.ttl_s,
+        priority=command.priority,
+        claimed_at_s=draft.now_s,
+        claimed_seq=draft.next_seq,
+        note=command.note,
+    )
+    same = _held_already(draft.state, wanted)
+    if same is not None:
+        return _renew(draft, same, command.ttl_s)
+    found = blockers(draft.state, wanted, draft.now_s)
+    if found and not command.wait:
+        return _refuse(draft, wanted, conflict(found))
+    return _place(draft, wanted, found, command.key, request)
+
+
+def _checked_globs(command: ClaimLease) -> list[Glob]:
+    """The claim's globs, each once, in the order given. Raises InvalidRequest and its children."""
+    if not 1 <= len(command.globs) <= MAX_GLOBS:
+        raise InvalidRequest(f"a claim names 1 to {MAX_GLOBS} globs, this one {len(command.globs)}")
+    if not MIN_TTL_S <= command.ttl_s <= MAX_TTL_S:
+        raise TtlOutOfRange(command.ttl_s, MIN_TTL_S, MAX_TTL_S)
+    if abs(command.priority) > MAX_PRIORITY:
+        raise InvalidRequest(f"priority {command.priority} is not in -{MAX_PRIORITY}..{MAX_PRIORITY}")
+    if len(command.note) > MAX_NOTE_LENGTH:
+        raise InvalidRequest(f"a note has at most {MAX_NOTE_LENGTH} characters")
+    return list(dict.fromkeys(parse_glob(text) for text in command.globs))
+
+
+def _remembered(draft: Draft, lease_id: str) -> LeaseAnswer:
+    return lease_answer(draft.state, lease_id, draft.now_s)
+
+
+def _held_already(state: State, wanted: Claim) -> Lease | None:
+    """The session's own lease over exactly these globs: claiming it again renews it."""
+    for id_ in state.held.candidates(wanted.territory, globs_of(wanted.globs)):
+        lease = state.leases[id_]
+        own = lease.claim
+        if (
+            own.session == wanted.session
+            and own.mode is wanted.mode
+            and not lease.revoked_by
+            and set(own.globs) == set(wanted.globs)
+        ):
+            return lease
+    return None
+
+
+def _renew(draft: Draft, lease: Lease, ttl_s: float) -> Decision:
+    renewal = Renewal(lease.id, draft.now_s + ttl_s, ttl_s, lease.kept_by)
+    draft.emit(Renewed(lease.claim.session, (renewal,)))
+    return draft.done(_remembered(draft, lease.id))
+
+
+def _refuse(draft: Draft, wanted: Claim, error: LeasefsError) -> Decision:
+    draft.emit(
+        ClaimRefused(
+            session=wanted.session,
+            agent=wanted.agent,
+            territory=wanted.territory,
+            globs=wanted.globs,
+            code=error.code,
+            message=error.message,
+        )
+    )
+    return draft.refused(error)
+
+
+def _place(
+    draft: Draft, wanted: Claim, found: tuple[Blocker, ...], key: str, request: str
+) -> Decision:
+    """Grant or queue on trial; a cycle of waiters undoes it and is refused instead (P7)."""
+    trial = Draft(draft.state, draft.now_s)
+    if found:
+        behind = tuple(blocker.id for blocker in found)
+        trial.emit(Queued(wanted, behind, key, request))
+    else:
+        take(trial, wanted, key, request)
+    cycle = cycle_through(trial.state, wanted.session, draft.now_s)
+    if cycle:
+        return _refuse(draft, wanted, Deadlock(_names(trial.state, cycle)))
+    return trial.done(_remembered(trial, wanted.id))
+
+
+def _names(state: State, sessions: list[str]) -> list[str]:
+    return [
+        state.sessions[session].agent if session in state.sessions else session
+        for session in sessions
+    ]
+
+
+def take(draft: Draft, wanted: Claim, key: str = "", request: str = "") -> None:
+    """Grant `wanted`, fencing the lapsed leases whose ground it takes (P5)."""
+    taken = [lease for lease, _ in conflicting_leases(draft.state, wanted)]
+    for lease in taken:
+        reason = f"lapsed, then taken by {wanted.agent}"
+        draft.emit(Expired(lease.id, lease.claim.agent, lease.token, reason))
+    draft.emit(Granted(wanted, key, request))
+
+
+def settle(draft: Draft, territory: str, globs: tuple[Glob, ...]) -> None:
+    """Grant, in order, every waiter that freed ground lets through (P7)."""
+    for waiter in waiters_at(draft.state, territory, globs):
+        if not blockers(draft.state, waiter, draft.now_s):
+            take(draft, waiter)
+
+
+def release(draft: Draft, command: ReleaseLease) -> Decision:
+    """Give back a lease or leave the queue; whoever waited for it is served in the same decision."""
+    session = session_of(draft.state, command.session)
+    request = _fingerprint("release", command.lease)
+    before = _answered_before(session, command.key, request)
+    if before is not None:
+        return draft.done(_remembered(draft, before))
+    owned = _owned_claim(draft.state, command.lease)
+    if owned.session != session.id:
+        raise NotHolder(command.lease, owned.agent)
+    end(draft, owned, command.reason, command.key, request)
+    settle(draft, owned.territory, globs_of(owned.globs))
+    return draft.done(_remembered(draft, owned.id))
+
+
+def _owned_claim(state: State, lease_id: str) -> Claim:
+    lease = state.leases.get(lease_id)
+    owned = lease.claim if lease else state.waiters.get(lease_id)
+    if owned is None:
+        raise UnknownLease(lease_id)
+    return owned
+
+
+def end(draft: Draft, owned: Claim, reason: str, key: str = "", request: str = "") -> None:
+    """End a lease or a waiting claim by its own holder's wish."""
+    lease = draft.state.leases.get(owned.id)
+    if lease is None:
+        draft.emit(Withdrawn(owned.id, owned.agent, reason, key, request))
+    else:
+        draft.emit(Released(owned.id, owned.agent, lease.token, reason, key, request))
+
+
+def revoke(draft: Draft, command: RevokeLease) -> Decision:
+    """End somebody else's lease: never renewed again, free once its holder drops it or it expires."""
+    owned = _owned_claim(draft.state, command.lease)
+    lease = draft.state.leases.get(owned.id)
+    if lease is None:
+        draft.emit(Withdrawn(owned.id, owned.agent, f"withdrawn by {command.operator}"))
+        settle(draft, owned.territory, globs_of(owned.globs))
+    elif lease.lapsed(draft.now_s):
+        reason = f"revoked by {command.operator}"
+        draft.emit(Expired(owned.id, owned.agent, lease.token, reason))
+        settle(draft, owned.territory, globs_of(owned.globs))
+    elif not lease.revoked_by:
+        draft.emit(Revoked(owned.id, owned.agent, lease.token, command.operator))
+    return draft.done(_remembered(draft, owned.id))
+
+
+def conflict(found: tuple[Blocker, ...]) -> ClaimConflict:
+    """The refusal of a claim that would not wait: who holds what, where they meet, until when (P10)."""
+    first = found[0]
+    where = f"{first.wanted} overlaps {first.glob}, both match {first.witness!r}"
+    if first.kind == "claim":
+        until = f"{first.agent} ({first.harness}) waits for it before you, as {first.id}"
+    else:
+        until = (
+            f"held by {first.agent} ({first.harness}) as {first.id} {first.mode.value}, "
+            f"for {max(0.0, first.expires_in_s or 0.0):.0f} s more unless renewed"
+        )
+    more = f"; {len(found) - 1} more in the way" if len(found) > 1 else ""
+    return ClaimConflict(
+        f"{where}; {until}{more}. Queue with --wait, or claim other ground",
+        blockers=[_plain(blocker) for blocker in found],
+    )
+
+
+def _plain(blocker: Blocker) -> dict[str, object]:
+    return {
+        "id": blocker.id,
+        "kind": blocker.kind,
+        "agent": blocker.agent,
+        "harness": blocker.harness,
+        "mode": blocker.mode.value,
+        "glob": blocker.glob,
+        "wanted": blocker.wanted,
+        "witness": blocker.witness,
+        "expires_in_s": blocker.expires_in_s,
+    }

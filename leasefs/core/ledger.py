@@ -1,0 +1,67 @@
+"""The ledger: a pure function from a command to events. Start reading here.
+
+    decide(state, command, now_s) -> Decision(events, state, answer | error)
+    apply(state, event)           -> state                       (leasefs.core.state)
+
+Rules of this file and the ones it calls:
+
+* No I/O, no clock, no randomness: `now_s` comes in, ids and tokens are sequence numbers. So the same
+  commands give the same log, and replaying the log gives the same state (P11).
+* `decide` never changes its argument. A server that loses the race for the log drops the decision and
+  decides again on the newer state.
+* A request that is wrong raises `InvalidRequest`; one that is refused returns or raises its reason.
+  Either way nothing changes but, at most, the trace of a refused claim.
+
+Where each rule stands: who stands before whom, `queue`; granting and giving back, `claims`; sessions,
+`sessions`; heartbeats and deadlines, `renewal`; exact overlap, `overlap`; the write check that mounts
+make without the ledger, `policy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from leasefs.core import claims, renewal, sessions
+from leasefs.core.commands import (
+    AnyCommand,
+    ClaimLease,
+    Command,
+    EndSession,
+    Heartbeat,
+    OpenSession,
+    ReleaseLease,
+    ReportRefusals,
+    RevokeLease,
+    StartLedger,
+    Tick,
+)
+from leasefs.core.draft import Decision, Draft
+from leasefs.core.errors import LeasefsError
+from leasefs.core.state import State, apply
+
+__all__ = ["Decision", "State", "apply", "decide"]
+
+_DECIDERS: dict[type[Command], Callable[[Draft, Any], Decision]] = {
+    StartLedger: renewal.start_ledger,
+    OpenSession: sessions.open_session,
+    EndSession: sessions.end_session,
+    ClaimLease: claims.claim,
+    ReleaseLease: claims.release,
+    RevokeLease: claims.revoke,
+    Heartbeat: renewal.heartbeat,
+    ReportRefusals: renewal.report_refusals,
+    Tick: renewal.tick,
+}
+
+
+def decide(state: State, command: AnyCommand, now_s: float) -> Decision:
+    """What happens when `command` arrives at `now_s`, ledger seconds.
+
+    A clock that went back is held at the last event's time: a deadline never moves into the past (P3).
+    """
+    draft = Draft(state, max(now_s, state.at_s))
+    try:
+        return _DECIDERS[type(command)](draft, command)
+    except LeasefsError as error:
+        return Decision((), state, error=error)

@@ -1,0 +1,155 @@
+"""Deciding heartbeats and the passing of time (P3, P4, P5)."""
+
+from __future__ import annotations
+
+from leasefs.core.answers import Done, HeartbeatAnswer, LostLease, RenewedLease
+from leasefs.core.claims import session_of, settle
+from leasefs.core.commands import Beat, Heartbeat, ReportRefusals, StartLedger, Tick
+from leasefs.core.draft import Decision, Draft
+from leasefs.core.events import (
+    Expired,
+    Lapsed,
+    LedgerStarted,
+    Renewal,
+    Renewed,
+    SessionEnded,
+    Withdrawn,
+    WritesRefused,
+)
+from leasefs.core.queue import cycle_through
+from leasefs.core.records import Lease, Session
+from leasefs.core.state import State, globs_of
+from leasefs.core.views import SESSION_TTL_S, is_live
+
+RECLAIM_GRACE_S = 10.0
+KEEP_LAPSED_S = 7 * 24 * 3600.0
+MAX_REFUSALS_IN_BATCH = 1000
+
+
+def start_ledger(draft: Draft, command: StartLedger) -> Decision:
+    """Take over the log. Holders could not renew while no server ran, so they get time to (P3)."""
+    draft.emit(LedgerStarted(command.server, command.boot_id, RECLAIM_GRACE_S))
+    return draft.done(Done())
+
+
+def heartbeat(draft: Draft, command: Heartbeat) -> Decision:
+    """Renew what can be renewed and say what is lost; a lapsed lease comes back if it is free."""
+    session = session_of(draft.state, command.session)
+    for lease_id in dict.fromkeys(command.dropped):
+        _drop(draft, session, lease_id)
+    renewals: list[Renewal] = []
+    lost: list[LostLease] = []
+    for beat in {beat.lease: beat for beat in command.renew}.values():
+        reason = _why_lost(draft, session, beat)
+        if reason:
+            lost.append(LostLease(beat.lease, reason))
+        else:
+            ttl_s = draft.state.leases[beat.lease].claim.ttl_s
+            renewals.append(Renewal(beat.lease, draft.now_s + ttl_s, ttl_s, beat.kept_by))
+    if renewals or draft.now_s - session.seen_at_s > SESSION_TTL_S / 6:
+        draft.emit(Renewed(session.id, tuple(renewals)))
+    renewed = tuple(
+        RenewedLease(item.lease, draft.state.leases[item.lease].token, item.ttl_s) for item in renewals
+    )
+    return draft.done(HeartbeatAnswer(renewed, tuple(lost)))
+
+
+def _drop(draft: Draft, session: Session, lease_id: str) -> None:
+    """The holder no longer trusts a revoked lease, so its ground can open before the deadline."""
+    lease = draft.state.leases.get(lease_id)
+    if lease is not None and lease.claim.session == session.id and lease.revoked_by:
+        _expire(draft, lease, f"revoked by {lease.revoked_by}")
+
+
+def _why_lost(draft: Draft, session: Session, beat: Beat) -> str:
+    """Why this lease cannot be renewed; empty if it can."""
+    lease = draft.state.leases.get(beat.lease)
+    if lease is None:
+        return dict(session.fenced).get(beat.lease, "released, or never granted")
+    if lease.claim.session != session.id:
+        return f"held by {lease.claim.agent}, not by this session"
+    if lease.token != beat.token:
+        return f"token {beat.token} is stale, the lease has {lease.token}"
+    if lease.revoked_by:
+        return f"revoked by {lease.revoked_by}"
+    if lease.lapsed(draft.now_s) and _would_close_cycle(draft.state, lease, draft.now_s):
+        _expire(draft, lease, "lapsed, and a waiter that you wait for needs it")
+        return "lapsed, and a waiter that you wait for needs it"
+    return ""
+
+
+def _would_close_cycle(state: State, lease: Lease, now_s: float) -> bool:
+    """Whether giving a lapsed lease back would make its holder wait for itself (P7)."""
+    trial = Draft(state, now_s)
+    claim = lease.claim
+    trial.emit(Renewed(claim.session, (Renewal(lease.id, now_s + claim.ttl_s, claim.ttl_s),)))
+    return cycle_through(trial.state, claim.session, now_s) is not None
+
+
+def _expire(draft: Draft, lease: Lease, reason: str) -> None:
+    draft.emit(Expired(lease.id, lease.claim.agent, lease.token, reason))
+    settle(draft, lease.claim.territory, globs_of(lease.claim.globs))
+
+
+def report_refusals(draft: Draft, command: ReportRefusals) -> Decision:
+    """Write a mount's refusals into the history."""
+    session = session_of(draft.state, command.session)
+    refusals = command.refusals[:MAX_REFUSALS_IN_BATCH]
+    if refusals:
+        draft.emit(WritesRefused(session.id, session.agent, refusals))
+    return draft.done(Done())
+
+
+def tick(draft: Draft, command: Tick) -> Decision:
+    """Act on the deadlines that have passed; what is not due is left alone."""
+    for session_id in command.sessions:
+        session = draft.state.sessions.get(session_id)
+        if session is not None and not is_live(session, draft.now_s):
+            _quiet_session(draft, session)
+    for lease_id in command.leases:
+        lease = draft.state.leases.get(lease_id)
+        if lease is not None and lease.lapsed(draft.now_s):
+            _overdue_lease(draft, lease)
+    return draft.done(Done())
+
+
+def _overdue_lease(draft: Draft, lease: Lease) -> None:
+    claim = lease.claim
+    if lease.revoked_by:
+        _expire(draft, lease, f"revoked by {lease.revoked_by}")
+    elif claim.session not in draft.state.sessions:
+        _expire(draft, lease, "its session had ended")
+    elif not lease.lapse_recorded:
+        draft.emit(Lapsed(claim.id, claim.agent, lease.token))
+        settle(draft, claim.territory, globs_of(claim.globs))
+    elif draft.now_s - lease.expires_at_s >= KEEP_LAPSED_S:
+        _expire(draft, lease, "lapsed and never renewed")
+
+
+def _quiet_session(draft: Draft, session: Session) -> None:
+    """A silent session must not be granted anything; forgotten after long, once it holds nothing."""
+    owned = draft.state.of_session.get(session.id, ())
+    for claim in [draft.state.waiters[id_] for id_ in owned if id_ in draft.state.waiters]:
+        draft.emit(Withdrawn(claim.id, claim.agent, "its session is silent"))
+        settle(draft, claim.territory, globs_of(claim.globs))
+    silent_s = draft.now_s - session.seen_at_s
+    if silent_s >= KEEP_LAPSED_S and session.id not in draft.state.of_session:
+        draft.emit(SessionEnded(session.id, session.agent, "silent for long"))
+
+
+def lease_due_at_s(state: State, lease_id: str) -> float | None:
+    """When `tick` must look at this lease next; None once it is gone."""
+    lease = state.leases.get(lease_id)
+    if lease is None:
+        return None
+    return lease.expires_at_s + (KEEP_LAPSED_S if lease.lapse_recorded else 0.0)
+
+
+def session_due_at_s(state: State, session_id: str, now_s: float) -> float | None:
+    """When `tick` must look at this session next; None once it is gone."""
+    session = state.sessions.get(session_id)
+    if session is None:
+        return None
+    if is_live(session, now_s):
+        return session.seen_at_s + SESSION_TTL_S
+    return max(session.seen_at_s + KEEP_LAPSED_S, now_s + SESSION_TTL_S)

@@ -1,0 +1,139 @@
+"""The state in words: answers about leases, waiters and sessions at a given moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from leasefs.core.answers import LeaseAnswer, SessionAnswer
+from leasefs.core.queue import blockers, estimate_s, rank
+from leasefs.core.records import Claim, Lease, Session
+from leasefs.core.state import State, globs_of
+
+SESSION_TTL_S = 90.0
+
+
+def is_live(session: Session, now_s: float) -> bool:
+    """Whether the session was heard of lately. A silent one may come back (P5)."""
+    return now_s - session.seen_at_s < SESSION_TTL_S
+
+
+def lease_answer(state: State, lease_id: str, now_s: float) -> LeaseAnswer:
+    """What became of the claim with this id; `ended` when it is neither held nor waiting."""
+    lease = state.leases.get(lease_id)
+    if lease is not None:
+        return _held(lease, now_s)
+    claim = state.waiters.get(lease_id)
+    if claim is not None:
+        return _waiting(state, claim, now_s)
+    return LeaseAnswer(lease=lease_id, state="ended")
+
+
+def _held(lease: Lease, now_s: float) -> LeaseAnswer:
+    claim = lease.claim
+    state = "revoked" if lease.revoked_by else "lapsed" if lease.lapsed(now_s) else "granted"
+    return LeaseAnswer(
+        lease=claim.id,
+        state=state,
+        agent=claim.agent,
+        harness=claim.harness,
+        session=claim.session,
+        territory=claim.territory,
+        globs=claim.globs,
+        mode=claim.mode,
+        ttl_s=claim.ttl_s,
+        priority=claim.priority,
+        token=lease.token,
+        expires_in_s=lease.expires_at_s - now_s,
+        held_for_s=now_s - lease.granted_at_s,
+        kept_by=lease.kept_by,
+        note=claim.note,
+    )
+
+
+def _waiting(state: State, claim: Claim, now_s: float) -> LeaseAnswer:
+    found = blockers(state, claim, now_s)
+    return LeaseAnswer(
+        lease=claim.id,
+        state="waiting",
+        agent=claim.agent,
+        harness=claim.harness,
+        session=claim.session,
+        territory=claim.territory,
+        globs=claim.globs,
+        mode=claim.mode,
+        ttl_s=claim.ttl_s,
+        priority=claim.priority,
+        waiting_for_s=now_s - claim.claimed_at_s,
+        position=1 + sum(blocker.kind == "claim" for blocker in found),
+        eta_s=estimate_s(state, claim, found, now_s),
+        waits_for=found,
+        note=claim.note,
+    )
+
+
+def leases(state: State, territory: str | None, now_s: float) -> list[LeaseAnswer]:
+    """All held leases, oldest grant first; of one territory, or of all."""
+    held = [
+        lease
+        for lease in state.leases.values()
+        if territory is None or lease.claim.territory == territory
+    ]
+    held.sort(key=lambda lease: lease.token)
+    return [_held(lease, now_s) for lease in held]
+
+
+def waiters(state: State, territory: str | None, now_s: float) -> list[LeaseAnswer]:
+    """All waiters in the order of service; of one territory, or of all."""
+    waiting = [
+        claim for claim in state.waiters.values() if territory is None or claim.territory == territory
+    ]
+    waiting.sort(key=rank)
+    return [_waiting(state, claim, now_s) for claim in waiting]
+
+
+def over_path(state: State, territory: str, path: bytes, now_s: float) -> list[LeaseAnswer]:
+    """Leases and waiters whose globs match `path`: holders first, then the queue in order."""
+    return [
+        *(_held(state.leases[id_], now_s) for id_ in _matching_leases(state, territory, path)),
+        *(
+            answer
+            for answer in waiters(state, territory, now_s)
+            if any(glob.matches(path) for glob in globs_of(answer.globs))
+        ),
+    ]
+
+
+def _matching_leases(state: State, territory: str, path: bytes) -> Iterator[str]:
+    for id_, lease in sorted(state.leases.items(), key=lambda item: item[1].token):
+        claim = lease.claim
+        if claim.territory == territory and any(
+            glob.matches(path) for glob in globs_of(claim.globs)
+        ):
+            yield id_
+
+
+def session_answer(session: Session, now_s: float) -> SessionAnswer:
+    """The session without its secret."""
+    return SessionAnswer(
+        session=session.id,
+        agent=session.agent,
+        harness=session.harness,
+        territory=session.territory,
+        kind=session.kind,
+        host=session.host,
+        pid=session.pid,
+        live=is_live(session, now_s),
+        open_for_s=now_s - session.opened_at_s,
+        seen_ago_s=now_s - session.seen_at_s,
+    )
+
+
+def sessions(state: State, territory: str | None, now_s: float) -> list[SessionAnswer]:
+    """All sessions, oldest first; of one territory, or of all."""
+    found = [
+        session
+        for session in state.sessions.values()
+        if territory is None or session.territory == territory
+    ]
+    found.sort(key=lambda session: session.opened_at_s)
+    return [session_answer(session, now_s) for session in found]
