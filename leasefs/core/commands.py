@@ -39,6 +39,7 @@ class OpenSession(Command, frozen=True):
     kind: str
     host: str
     pid: int
+    process: str = ""
     replace: bool = False
     predecessor_dead: bool = False
 

@@ -24,7 +24,8 @@ class Answered(Struct, frozen=True):
 class Session(Struct, frozen=True):
     """One live mount or `run` of an agent. Only the hash of its secret is ever kept.
 
-    `answered` are its last requests that acted, `fenced` its last leases that ended against its will
+    `process` identifies the process behind it (boot, pid namespace, pid, start time), empty if there is
+    none. `answered` are its last requests that acted, `fenced` its last leases that ended against its will
     with the reason, so that it can be told why (P10).
     """
 
@@ -38,6 +39,7 @@ class Session(Struct, frozen=True):
     pid: int
     opened_at_s: float
     seen_at_s: float
+    process: str = ""
     answered: tuple[Answered, ...] = ()
     fenced: tuple[tuple[str, str], ...] = ()
 

@@ -42,6 +42,7 @@ def open_session(draft: Draft, command: OpenSession) -> Decision:
         pid=command.pid,
         opened_at_s=draft.now_s,
         seen_at_s=draft.now_s,
+        process=command.process,
     )
     draft.emit(SessionOpened(session))
     return draft.done(session_answer(session, draft.now_s))
@@ -61,8 +62,8 @@ def _check(command: OpenSession) -> None:
             )
     if command.kind not in KINDS:
         raise InvalidRequest(f"bad session kind {command.kind!r}: one of {', '.join(KINDS)}")
-    if len(command.host) > 255 or command.pid < 0:
-        raise InvalidRequest("bad host or pid of the session")
+    if len(command.host) > 255 or len(command.process) > 255 or command.pid < 0:
+        raise InvalidRequest("bad host, pid or process of the session")
 
 
 def _clear_predecessor(draft: Draft, command: OpenSession) -> None:
