@@ -1,0 +1,91 @@
+"""Run git as a child that asks nothing, hooks nothing, fetches nothing and ends in time.
+
+The child inherits the git directory's descriptors and is told `GIT_DIR=/proc/self/fd/N`. Naming GIT_DIR, GIT_COMMON_DIR
+and GIT_WORK_TREE outright keeps git from looking for a repository, so it neither walks the tree (which may lie under our
+own mount) nor makes its ownership check (safe.directory concerns discovery only: checked with git 2.39 as root on
+another user's clone). GIT_COMMON_DIR matters in a linked worktree: without it git resolves `commondir` to a real path,
+which an in-place mount would cover. GIT_WORK_TREE overrides a submodule's `core.worktree` for the same reason.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING, Literal
+
+from leasefs.vcs.errors import GitFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from leasefs.vcs.gitdir import GitDir
+
+_QUIET = ("core.fsmonitor=", "core.hooksPath=/dev/null", "protocol.allow=never")
+_NOT_SET = (
+    1  # git-config(1): "the section or key is invalid", also what --get answers for an absent key
+)
+
+
+def run_git(
+    gitdir: GitDir, arguments: Sequence[str], *, timeout_s: float = 60, absent_status: int = 0
+) -> bytes:
+    """Run `git ARGUMENTS` on `gitdir` and return its standard output.
+
+    Args:
+        gitdir: which repository; the working tree itself is out of the child's reach.
+        arguments: a plumbing command and its options.
+        timeout_s: seconds after which the child is killed.
+        absent_status: an exit status that means "nothing there" and gives b"" (0: none does).
+
+    Raises:
+        GitFailed: git is not installed, took longer, or ended with another status; the message quotes git.
+    """
+    options = [part for setting in _QUIET for part in ("-c", setting)]
+    shown = "git " + " ".join(arguments)
+    try:
+        done = subprocess.run(
+            ["git", "--no-pager", *options, *arguments],
+            env=_environment(gitdir),
+            cwd="/",
+            pass_fds=(gitdir.fd, gitdir.common_fd),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise GitFailed(f"{shown} took longer than {timeout_s:g} s and was ended") from error
+    except OSError as error:
+        raise GitFailed(f"git cannot be run: {error.strerror}; install git") from error
+    if absent_status and done.returncode == absent_status:
+        return b""
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip()[:500]
+        raise GitFailed(f"{shown} ended with status {done.returncode}: {said}")
+    return done.stdout
+
+
+def config_values(
+    gitdir: GitDir, key: str, kind: Literal["bool", "path"] | None = None
+) -> list[bytes]:
+    """All values of a configuration key, lowest precedence first; [] if it is not set.
+
+    Raises:
+        GitFailed: the configuration cannot be read, or a value is not of the asked kind.
+    """
+    typed = [f"--type={kind}"] if kind else []
+    output = run_git(gitdir, ["config", "-z", *typed, "--get-all", key], absent_status=_NOT_SET)
+    return output.split(b"\0")[:-1]
+
+
+def _environment(gitdir: GitDir) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return kept | {
+        "LC_ALL": "C",
+        "GIT_DIR": gitdir.git_path,
+        "GIT_COMMON_DIR": gitdir.common_path,
+        "GIT_WORK_TREE": "/",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+    }
