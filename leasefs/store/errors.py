@@ -1,4 +1,3 @@
-# ruff: noqa: N818 - these are outcomes that callers name in `except`; the words are the design's
 """What a store can refuse or suffer. Each message says what happened, which file, what to do next."""
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from leasefs.store.errors import SequenceConflict, StoreClosed, StoreCorrupt, St
 from leasefs.store.lock import LedgerLock
 from leasefs.store.port import SNAPSHOTS_KEPT, Entry, Snapshot
 from leasefs.store.sqlite_errors import translated
-from leasefs.store.sqlite_schema import check_version
+from leasefs.store.sqlite_schema import check_tables, check_version, migrate
 from leasefs.store.sqlite_verify import Verification, verify
 from leasefs.store.waiting import RealWaiter, Waiter
 
@@ -70,20 +70,24 @@ class SqliteStore:
         self._read_lock = threading.Lock()
         self._closed = False
         with translated(self._path), ExitStack() as opened:
-            if exclusive:
-                os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-                lock = LedgerLock(self._path)
-                opened.callback(lock.release)
-                sqlite_file.prepare(self._path, owned_before=lock.owned_before)
-            else:
+            lock = self._take_lock(opened) if exclusive else None
+            if lock is None:
                 sqlite_file.require_ledger(self._path)
-            self._writer = self._connect(opened, for_writing=True)
-            check_version(self._writer, self._path, may_migrate=exclusive)
+            else:
+                sqlite_file.prepare(self._path, owned_before=lock.owned_before)
+            # Looked at read-only first: closing a writing connection moves the WAL into the file,
+            # and a file that is refused has to stay as it is.
             self._reader = self._connect(opened, for_writing=False)
+            if check_version(self._reader, self._path, may_migrate=exclusive):
+                with ExitStack() as migrating:
+                    migrate(self._connect(migrating, for_writing=True))
+            check_tables(self._reader, self._path)
             self._known_head = self._check_end()
+            self._writer = self._connect(opened, for_writing=True)
             self._data_version = self._read_data_version()
             self._files = self._identities()
-            self._resources = opened.pop_all()
+            opened.pop_all()  # nothing failed: from here on, close() decides the order
+        self._resources = self._in_closing_order(lock)
 
     @property
     def path(self) -> str:
@@ -189,6 +193,21 @@ class SqliteStore:
             self._changed.notify_all()
         with self._write_lock, self._read_lock, translated(self._path):
             self._resources.close()
+
+    def _take_lock(self, opened: ExitStack) -> LedgerLock:
+        os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+        lock = LedgerLock(self._path)
+        opened.callback(lock.release)
+        return lock
+
+    def _in_closing_order(self, lock: LedgerLock | None) -> ExitStack:
+        # The reader first: only a writing connection that closes last moves the WAL into the file.
+        resources = ExitStack()
+        if lock is not None:
+            resources.callback(lock.release)
+        resources.callback(self._writer.close)
+        resources.callback(self._reader.close)
+        return resources
 
     def _connect(self, opened: ExitStack, *, for_writing: bool) -> sqlite3.Connection:
         connection = sqlite_file.connect(self._path, for_writing=for_writing)

@@ -84,7 +84,7 @@ def connect(path: str, *, for_writing: bool) -> sqlite3.Connection:
         StoreUnavailable: the file system cannot hold a WAL.
     """
     connection = sqlite3.connect(
-        f"file:{quote(os.fsencode(path))}?mode=rw",
+        f"file:{quote(os.fsencode(path))}?mode={'rw' if for_writing else 'ro'}",
         uri=True,
         isolation_level=None,
         check_same_thread=False,
@@ -95,11 +95,10 @@ def connect(path: str, *, for_writing: bool) -> sqlite3.Connection:
         connection.execute("PRAGMA busy_timeout = 5000")
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
-        _use_wal(connection, path)
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA journal_size_limit = 67108864")
-        if not for_writing:
-            connection.execute("PRAGMA query_only = ON")
+        if for_writing:
+            _use_wal(connection, path)
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA journal_size_limit = 67108864")
     except BaseException:
         connection.close()
         raise

@@ -61,37 +61,45 @@ def create_tables(connection: sqlite3.Connection) -> None:
     _run_migrations(connection, 0)
 
 
-def check_version(connection: sqlite3.Connection, path: str, *, may_migrate: bool) -> None:
-    """Bring the file to the current version, or refuse it.
+def check_version(connection: sqlite3.Connection, path: str, *, may_migrate: bool) -> bool:
+    """Refuse a file of another version; does it need ``migrate``?
 
     Raises:
         SchemaTooNew: a newer leasefs wrote it.
         SchemaTooOld: too old to migrate, or old and this process does not own it.
-        StoreCorrupt: its tables are not those of a ledger.
     """
-    found = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    found = _found_version(connection)
     if found > supported_version():
         raise SchemaTooNew(path, found, supported_version())
     if found < OLDEST_VERSION:
         raise SchemaTooOld(path, found, OLDEST_VERSION)
-    if found < supported_version():
-        if not may_migrate:
-            raise SchemaTooOld(path, found, supported_version())
-        _run_migrations(connection, found)
-    _check_tables(connection, path)
+    if found < supported_version() and not may_migrate:
+        raise SchemaTooOld(path, found, supported_version())
+    return found < supported_version()
 
 
-def _check_tables(connection: sqlite3.Connection, path: str) -> None:
-    # A trigger or view added behind our back would change what an append does.
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring an older ledger to the current version; each step is whole or not at all."""
+    _run_migrations(connection, _found_version(connection))
+
+
+def check_tables(connection: sqlite3.Connection, path: str) -> None:
+    """Refuse missing tables, and foreign ones: a trigger would change what an append does.
+
+    Raises:
+        StoreCorrupt: the schema is not a ledger's.
+    """
     rows = connection.execute(
         "SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
     )
     names = {row[0] for row in rows}
     if names != TABLES:
-        odd = sorted(_shown(name) for name in names ^ TABLES)
-        raise StoreCorrupt(
-            path, f"its schema is not a ledger's (missing or foreign: {', '.join(odd)})"
-        )
+        odd = ", ".join(sorted(_shown(name) for name in names ^ TABLES))
+        raise StoreCorrupt(path, f"its schema is not a ledger's (missing or foreign: {odd})")
+
+
+def _found_version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _shown(name: object) -> str:
