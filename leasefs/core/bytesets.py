@@ -1,8 +1,9 @@
 r"""Sets of bytes as 256-bit integers, and the `[...]` classes of globs that write them down.
 
-Reading a class follows git's wildmatch (`wildmatch.c`, case `'['`), with two differences: a class
-that can match nothing is refused, and so is a byte above 127, since a class matches one *byte* and
-`[é]` would silently match half a character.
+Reading a class follows git's wildmatch (`wildmatch.c`, case `'['`), but refuses what would silently
+match less than its reader thinks: a class that can match nothing; a range that runs backwards (the
+file name `[[...sign-in]]` has one); and a byte above 127, since a class matches one *byte* and `[é]`
+would match half a character.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _SPECIAL_IN_CLASS = frozenset(b"]\\-[!^")
 _READABLE = _LOWER + _DIGIT + _UPPER + b"_-+.,= "
 
 
-class BadClass(Exception):  # noqa: N818 - the caller turns it into BadPattern
+class BadClass(Exception):
     """A class that cannot be read: `position` counts from the start of the pattern."""
 
     def __init__(self, position: int, problem: str) -> None:
@@ -100,8 +101,8 @@ def read_class(pattern: bytes, start: int) -> tuple[int, int]:
     """The set that the class opening at `start` stands for, and the position after its `]`.
 
     Raises:
-        BadClass: if it is not closed, names an unknown POSIX class, lists a byte above 127, or can
-            match nothing.
+        BadClass: if it is not closed, names an unknown POSIX class, lists a byte above 127, has a
+            range that runs backwards, or can match nothing.
     """
     at = start + 1
     negated = pattern[at : at + 1] in {b"!", b"^"}
@@ -126,8 +127,12 @@ def _read_item(
         if named is not None:
             return named[0], None, named[1]
     elif pattern[at : at + 1] == b"-" and before is not None and pattern[at + 1 : at + 2] != b"]":
-        last, at = _read_byte(pattern, start, at + 1)
-        return set_of(range(before, last + 1)), None, at
+        last, after = _read_byte(pattern, start, at + 1)
+        if last < before:
+            raise BadClass(
+                at, "this range runs backwards; use --literal if a name is meant as it stands"
+            )
+        return set_of(range(before, last + 1)), None, after
     value, at = _read_byte(pattern, start, at)
     return 1 << value, value, at
 

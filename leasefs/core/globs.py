@@ -6,7 +6,7 @@ r"""Globs: gitignore style path patterns, always anchored at the territory's roo
 `[a-z]`        one byte of a class, as in wildmatch: `[!x]`, `[^x]`, `[]x]`, `[[:alpha:]]`
 `**/`          zero or more whole components
 `a/**`, `a/`   everything below `a`, but not `a` itself; `**` alone is every path, also the root
-`a**b`         `*`: two stars mean more than one only as a whole component
+`a**b`, `***`  `*`: only two stars as a whole component span components
 `\*`           the character itself
 =============  ===============================================================================
 
@@ -148,7 +148,7 @@ def parse_glob(pattern: str | bytes) -> Glob:
 
     Raises:
         BadPattern: if it is empty or names only the root, is absolute, negated or too long, has a
-            `..`, a NUL, an unclosed or unknown class or a lone backslash, or can match no path.
+            `..`, a NUL, a class that cannot be read or a lone backslash, or can match no path.
     """
     if isinstance(pattern, str):
         try:
@@ -169,7 +169,7 @@ def _parse(source: bytes) -> Glob:
         tokens, at = _read_component(source, at)
         spelling = source[start:at]
         at += len(source[at : at + 1])
-        if len(spelling) > 1 and not spelling.strip(b"*"):
+        if spelling == b"**":
             parts.append(STAR)
         elif spelling not in {b"", b"."}:
             parts.append(_possible(source, start, Component(tuple(tokens))))
