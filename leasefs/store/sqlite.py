@@ -25,6 +25,7 @@ from leasefs.store.port import SNAPSHOTS_KEPT, Entry, Snapshot
 from leasefs.store.sqlite_errors import translated
 from leasefs.store.sqlite_schema import check_tables, check_version, migrate
 from leasefs.store.sqlite_verify import Verification, verify
+from leasefs.store.sqlite_wal import check_wal
 from leasefs.store.waiting import RealWaiter, Waiter
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class SqliteStore:
                 with ExitStack() as migrating:
                     migrate(self._connect(migrating, for_writing=True))
             check_tables(self._reader, self._path)
+            check_wal(self._path)
             self._known_head = self._check_end()
             self._writer = self._connect(opened, for_writing=True)
             self._data_version = self._read_data_version()

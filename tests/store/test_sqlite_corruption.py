@@ -271,6 +271,39 @@ def test_a_torn_wal_ends_at_its_last_whole_append(path: Path, tmp_path: Path) ->
     store.close()
 
 
+@pytest.mark.parametrize("share", [0.0, 0.0005, 0.1, 0.4, 0.7])
+def test_damage_inside_a_wal_is_not_taken_for_its_end(
+    path: Path, tmp_path: Path, share: float
+) -> None:
+    """SQLite by itself would stop there, and forget acknowledged appends without a word."""
+    store = SqliteStore(path)
+    for seq in range(EVENTS, EVENTS + 20):
+        store.append(seq, [event(seq + 1)])
+    copy, wal = tmp_path / "copy.db", tmp_path / "copy.db-wal"
+    shutil.copy(path, copy)
+    raw = bytearray(path.with_name("ledger.db-wal").read_bytes())
+    store.close()
+    raw[int(len(raw) * share)] ^= 0x10
+    wal.write_bytes(raw)
+    assert "-wal" in refused(copy)
+    assert wal.read_bytes() == raw
+
+
+def test_a_wal_of_an_earlier_round_is_no_damage(path: Path, tmp_path: Path) -> None:
+    """After a checkpoint SQLite writes the WAL from its start again; old frames follow the new."""
+    store = SqliteStore(path)
+    for seq in range(EVENTS, EVENTS + 20):
+        store.append(seq, [event(seq + 1)])
+    store._writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+    store.append(EVENTS + 20, [event(EVENTS + 21)])
+    for suffix in ("", "-wal"):
+        shutil.copy(f"{path}{suffix}", tmp_path / f"copy.db{suffix}")
+    store.close()
+    store = SqliteStore(tmp_path / "copy.db")
+    assert store.head() == EVENTS + 21
+    store.close()
+
+
 MUTATIONS: dict[str, Callable[[bytearray, random.Random], None]] = {
     "one byte": lambda raw, rng: raw.__setitem__(rng.randrange(len(raw)), rng.randrange(256)),
     "a sector zeroed": lambda raw, rng: _overwrite(raw, rng, bytes(512)),
