@@ -23,16 +23,16 @@ from leasefs.store.errors import SequenceConflict, StoreClosed, StoreCorrupt, St
 from leasefs.store.lock import LedgerLock
 from leasefs.store.port import SNAPSHOTS_KEPT, Entry, Snapshot
 from leasefs.store.sqlite_errors import translated
+from leasefs.store.sqlite_log import Bound
 from leasefs.store.sqlite_schema import check_tables, check_version, migrate
 from leasefs.store.sqlite_verify import Verification, verify
 from leasefs.store.sqlite_wal import check_wal
 from leasefs.store.waiting import RealWaiter, Waiter
+from leasefs.store.witness import HeadWitness
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator, Sequence
-
-    from leasefs.store.sqlite_log import Bound
 
 POLL_INTERVAL_S = 0.05
 """How often ``watch`` looks for the appends of other processes, when there may be any."""
@@ -76,6 +76,7 @@ class SqliteStore:
                 sqlite_file.require_ledger(self._path)
             else:
                 sqlite_file.prepare(self._path, owned_before=lock.owned_before)
+            self._witness = self._open_witness(opened) if exclusive else None
             # Looked at read-only first: closing a writing connection moves the WAL into the file,
             # and a file that is refused has to stay as it is.
             self._reader = self._connect(opened, for_writing=False)
@@ -111,6 +112,8 @@ class SqliteStore:
                 "UPDATE bound SET seq = ?, sum = ? WHERE name = 'head'", (last_seq, last_sum)
             )
             self._commit()
+            if self._witness is not None:
+                self._witness.record(Bound(last_seq, last_sum))
         with self._changed:
             self._known_head = max(self._known_head, last_seq)
             self._changed.notify_all()
@@ -202,11 +205,18 @@ class SqliteStore:
         opened.callback(lock.release)
         return lock
 
+    def _open_witness(self, opened: ExitStack) -> HeadWitness:
+        witness = HeadWitness(self._path)
+        opened.callback(witness.close)
+        return witness
+
     def _in_closing_order(self, lock: LedgerLock | None) -> ExitStack:
         # The reader first: only a writing connection that closes last moves the WAL into the file.
         resources = ExitStack()
         if lock is not None:
             resources.callback(lock.release)
+        if self._witness is not None:
+            resources.callback(self._witness.close)
         resources.callback(self._writer.close)
         resources.callback(self._reader.close)
         return resources
@@ -219,6 +229,9 @@ class SqliteStore:
     def _check_end(self) -> int:
         """Check the events that no snapshot covers yet: those the caller is about to replay."""
         with sqlite_log.transaction(self._reader):
+            recorded = None if self._witness is None else self._witness.recorded()
+            if recorded is not None:
+                sqlite_log.check_witness(self._reader, self._path, recorded)
             newest = sqlite_log.newest_snapshot(self._reader, self._path)
             if newest is None:
                 after = sqlite_log.read_base(self._reader, self._path)

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from leasefs.store.errors import StoreCorrupt, StoreMissing, StoreUnavailable
 from leasefs.store.sqlite_schema import APPLICATION_ID, create_tables
+from leasefs.store.witness import SUFFIX as WITNESS_SUFFIX
 
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
@@ -134,6 +135,9 @@ def _check_header(path: str) -> None:
 
 
 def _create(path: str) -> None:
+    # The witness of a log that was moved away has nothing to say about the new one.
+    with suppress(FileNotFoundError):
+        os.unlink(path + WITNESS_SUFFIX)
     building = path + ".creating"
     for suffix in (
         "",

@@ -131,6 +131,27 @@ def check_tail(connection: sqlite3.Connection, path: str, after: Bound) -> int:
     return count
 
 
+def check_witness(connection: sqlite3.Connection, path: str, witness: Bound) -> None:
+    """Check that what was acknowledged last is still there.
+
+    Raises:
+        StoreCorrupt: the log lost its end, or is another log.
+    """
+    head, base = read_head(connection, path), read_base(connection, path)
+    if witness.seq > head.seq:
+        problem = f"the log ends at event {head.seq}, but {witness.seq} was acknowledged"
+    elif base.seq <= witness.seq and read_bound(connection, path, witness.seq) != witness:
+        problem = f"event {witness.seq} is not the one that was acknowledged"
+    else:
+        return
+    raise StoreCorrupt(
+        path,
+        problem,
+        f"bring back its -wal or a newer copy; to accept the loss, remove {path}.head"
+        " (fencing tokens will then be given out again)",
+    )
+
+
 def snapshot_seqs(connection: sqlite3.Connection) -> list[int]:
     """Where snapshots were taken, newest first."""
     rows = connection.execute("SELECT seq FROM snapshot ORDER BY seq DESC").fetchall()

@@ -304,6 +304,59 @@ def test_a_wal_of_an_earlier_round_is_no_damage(path: Path, tmp_path: Path) -> N
     store.close()
 
 
+def unclean(path: Path, target: Path) -> Path:
+    """All that a kill -9 leaves, after two more appends."""
+    crashed_copy(path, target)
+    shutil.copy(f"{path}.head", f"{target}.head")
+    return target
+
+
+@pytest.mark.parametrize("kept_bytes", [None, 0, -1, 32 + 24 + 4096, 5_000])
+def test_a_wal_removed_or_cut_is_missed(path: Path, tmp_path: Path, kept_bytes: int | None) -> None:
+    """What is left is a sound log; only its witness knows that it went on."""
+    copy = unclean(path, tmp_path / "copy.db")
+    wal = tmp_path / "copy.db-wal"
+    if kept_bytes is None:
+        wal.unlink()
+    else:
+        os.truncate(wal, kept_bytes if kept_bytes >= 0 else wal.stat().st_size + kept_bytes)
+    assert f"but {EVENTS + 2} was acknowledged" in refused(copy)
+
+
+def test_an_older_copy_put_back_is_noticed_and_can_be_accepted(path: Path, tmp_path: Path) -> None:
+    older = tmp_path / "older.db"
+    shutil.copy(path, older)
+    store = SqliteStore(path)
+    store.append(EVENTS, [b"x"])
+    store.close()
+    shutil.copy(older, path)
+    assert f"the log ends at event {EVENTS}, but {EVENTS + 1} was acknowledged" in refused(path)
+    path.with_name("ledger.db.head").unlink()
+    store = SqliteStore(path)
+    assert store.append(EVENTS, [b"y"]) == EVENTS + 1
+    store.close()
+
+
+def test_another_log_of_the_same_length_is_noticed(path: Path, tmp_path: Path) -> None:
+    other = SqliteStore(tmp_path / "other.db")
+    other.append(0, [b"other"] * (EVENTS + 5))
+    other.close()
+    shutil.copy(tmp_path / "other.db", path)
+    assert f"event {EVENTS} is not the one that was acknowledged" in refused(path)
+
+
+@pytest.mark.parametrize("record", [b"", b"garbage", b"\0" * 38, b"x" * 99])
+def test_an_illegible_witness_stops_nobody(path: Path, record: bytes) -> None:
+    """It may be lost in a power cut; the log itself is whole."""
+    path.with_name("ledger.db.head").write_bytes(record)
+    store = SqliteStore(path)
+    assert store.append(EVENTS, [b"x"]) == EVENTS + 1
+    store.close()
+    assert path.with_name("ledger.db.head").read_bytes().startswith(b"%020d " % (EVENTS + 1))
+    os.truncate(path, 4_096 * 3)
+    refused(path)
+
+
 MUTATIONS: dict[str, Callable[[bytearray, random.Random], None]] = {
     "one byte": lambda raw, rng: raw.__setitem__(rng.randrange(len(raw)), rng.randrange(256)),
     "a sector zeroed": lambda raw, rng: _overwrite(raw, rng, bytes(512)),

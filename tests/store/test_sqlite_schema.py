@@ -118,7 +118,7 @@ def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
     finally:
         os.umask(old_umask)
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
-    assert set(modes) == {"ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db.lock"}
+    assert set(modes) == {f"ledger.db{suffix}" for suffix in ("", "-wal", "-shm", ".lock", ".head")}
     assert set(modes.values()) == {0o600}
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     store.close()
@@ -131,7 +131,11 @@ def test_a_crashed_creation_is_begun_anew(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "ledger.db")
     assert store.append(0, [b"a"]) == 1
     store.close()
-    assert {file.name for file in tmp_path.iterdir()} == {"ledger.db", "ledger.db.lock"}
+    assert {file.name for file in tmp_path.iterdir()} == {
+        "ledger.db",
+        "ledger.db.lock",
+        "ledger.db.head",
+    }
 
 
 def test_odd_names_of_files(tmp_path: Path) -> None:
