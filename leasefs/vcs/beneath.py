@@ -62,13 +62,16 @@ def read_descriptor(file_fd: int, limit_bytes: int) -> bytes:
         NotRegular: as for `read_file`.
         TooLarge: as for `read_file`.
     """
-    with open(file_fd, "rb", buffering=0) as file:
+    try:
+        # io.open() would raise of itself at a directory, and leave the descriptor open.
         if not stat.S_ISREG(os.fstat(file_fd).st_mode):
             raise NotRegular("not a regular file")
         chunks, left = [], limit_bytes + 1
-        while left and (chunk := file.read(left)):
+        while left and (chunk := os.read(file_fd, left)):
             chunks.append(chunk)
             left -= len(chunk)
+    finally:
+        os.close(file_fd)
     if not left:
         raise TooLarge(f"longer than {limit_bytes} bytes")
     return b"".join(chunks)
