@@ -1,0 +1,260 @@
+"""The ledger's verbs as plain values: one function per verb makes a `Call`, `answer` reads the reply.
+
+No socket here and no second twin of a verb: the blocking and the trio transport only carry Calls.
+Kept free of msgspec and trio, because the command line's start time counts. The struct of an answer,
+where one is named, stands in `leasefs.core.answers`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from leasefs.core.errors import LedgerUnavailable, error_of
+from leasefs.core.lease import DEFAULT_TTL_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Body = dict[str, Any]
+
+
+class Call(NamedTuple):
+    """One request. `patience_s` is how long the ledger may hold the answer back on purpose."""
+
+    method: str
+    path: str
+    body: Body | None = None
+    needs_session: bool = False
+    patience_s: float = 0.0
+
+
+def open_session(
+    *,
+    session: str,
+    secret: str,
+    agent: str,
+    harness: str,
+    territory: str,
+    kind: str,
+    host: str,
+    pid: int,
+    process: str,
+    replace: bool = False,
+) -> Call:
+    """Begin a session; the answer is a SessionAnswer. Sent twice, it opens one (P6)."""
+    body: Body = {
+        "session": session,
+        "secret": secret,
+        "agent": agent,
+        "harness": harness,
+        "territory": territory,
+        "kind": kind,
+        "host": host,
+        "pid": pid,
+        "process": process,
+        "replace": replace,
+    }
+    return Call("POST", "/v1/sessions", body)
+
+
+def end_session(session: str) -> Call:
+    """End the caller's session: all that it holds is free at once."""
+    return Call("DELETE", f"/v1/sessions/{_quoted(session)}", needs_session=True)
+
+
+def sessions(territory: str | None = None) -> Call:
+    """All sessions: `{"sessions": [SessionAnswer]}`."""
+    return Call("GET", "/v1/sessions" + _query(territory=territory))
+
+
+def heartbeat(session: str, renew: Iterable[Body] = (), dropped: Iterable[str] = ()) -> Call:
+    """Renew leases `{lease, token, kept_by}` and name revoked ones that are no longer trusted."""
+    body: Body = {"renew": list(renew), "dropped": list(dropped)}
+    return Call("POST", f"/v1/sessions/{_quoted(session)}/heartbeat", body, needs_session=True)
+
+
+def claim(
+    globs: Iterable[str],
+    *,
+    key: str,
+    shared: bool = False,
+    ttl_s: float = DEFAULT_TTL_S,
+    priority: int = 0,
+    wait: bool = False,
+    note: str = "",
+) -> Call:
+    """Ask for a lease over all globs or none; the answer is a LeaseAnswer, granted or waiting."""
+    body: Body = {
+        "key": key,
+        "globs": list(globs),
+        "mode": "shared" if shared else "exclusive",
+        "ttl_s": ttl_s,
+        "priority": priority,
+        "wait": wait,
+        "note": note,
+    }
+    return Call("POST", "/v1/leases", body, needs_session=True)
+
+
+def leases(territory: str | None = None) -> Call:
+    """All held leases: `{"leases": [LeaseAnswer]}`."""
+    return Call("GET", "/v1/leases" + _query(territory=territory))
+
+
+def lease(lease_id: str, wait_s: float = 0.0) -> Call:
+    """One lease or waiter; with `wait_s` (at most 300) answered when it stops waiting, by push."""
+    path = f"/v1/leases/{_quoted(lease_id)}" + _query(wait_s=f"{wait_s:g}" if wait_s else None)
+    return Call("GET", path, patience_s=wait_s)
+
+
+def release(lease_id: str, *, key: str) -> Call:
+    """Give back a lease, or withdraw a waiting claim."""
+    return Call("DELETE", f"/v1/leases/{_quoted(lease_id)}" + _query(key=key), needs_session=True)
+
+
+def revoke(lease_id: str, *, by: str = "") -> Call:
+    """As operator, end somebody's lease; `by` says in words on whose behalf."""
+    body: Body = {"by": by} if by else {}
+    return Call("POST", f"/v1/leases/{_quoted(lease_id)}/revoke", body)
+
+
+def queue(territory: str | None = None) -> Call:
+    """All waiters in the order of service: `{"waiters": [LeaseAnswer]}`."""
+    return Call("GET", "/v1/queue" + _query(territory=territory))
+
+
+def who(territory: str, path: str) -> Call:
+    """Who holds, then who waits for `path` (str with surrogateescape): `{"leases": [LeaseAnswer]}`."""
+    return Call("GET", "/v1/who" + _query(territory=territory, path=path))
+
+
+def report_refusals(refusals: Iterable[Body]) -> Call:
+    """Write a mount's refusals (WriteRefused) into the history."""
+    return Call("POST", "/v1/refusals", {"refusals": list(refusals)}, needs_session=True)
+
+
+def batch(requests: Iterable[Body]) -> Call:
+    """Many claims and releases in one request: `{"answers": [{"status", "body"}]}`."""
+    return Call("POST", "/v1/batch", {"requests": list(requests)}, needs_session=True)
+
+
+def events(
+    *,
+    after: int = 0,
+    limit: int | None = None,
+    territory: str | None = None,
+    session: str | None = None,
+    types: Iterable[str] = (),
+) -> Call:
+    """A page of the log: `{"events": [...], "head": SEQ}`."""
+    return Call("GET", _events_path(after, territory, session, types, limit=limit))
+
+
+def follow(
+    *,
+    after: int,
+    territory: str | None = None,
+    session: str | None = None,
+    types: Iterable[str] = (),
+) -> Call:
+    """The log as a stream without end, from `after` on; send it with a transport's `stream`."""
+    return Call("GET", _events_path(after, territory, session, types, follow=1))
+
+
+def status() -> Call:
+    """What the ledger is and how much it holds."""
+    return Call("GET", "/v1/status")
+
+
+def mount() -> Call:
+    """Of a mount's control socket: who am I, what do I hold, what was refused."""
+    return Call("GET", "/v1/mount")
+
+
+def stop_mount(*, lazy: bool = False) -> Call:
+    """Of a mount's control socket: unmount, end the session, exit."""
+    return Call("POST", "/v1/mount/stop", {"lazy": lazy})
+
+
+def renew_mount() -> Call:
+    """Of a mount's control socket: renew everything that the mount holds, now (HeartbeatAnswer)."""
+    return Call("POST", "/v1/mount/heartbeat", {}, patience_s=10.0)
+
+
+def use(lease_id: str) -> Call:
+    """Of a mount's control socket: a stream that keeps the lease in use for as long as it is open.
+
+    Its first event is `using`; `lost` and `lapsed` tell what became of the lease meanwhile.
+    """
+    return Call("POST", "/v1/mount/uses", {"lease": lease_id})
+
+
+def encode(call: Call) -> bytes:
+    """The body's bytes: ASCII JSON, so that lone surrogates (names not in UTF-8) survive."""
+    return b"" if call.body is None else json.dumps(call.body, separators=(",", ":")).encode()
+
+
+def answer(call: Call, status_code: int, body: bytes) -> Body:
+    """What the ledger said.
+
+    Raises:
+        LeasefsError: the refusal it answered with, as its own class.
+        LedgerUnavailable: if that was no answer of a ledger at all.
+    """
+    try:
+        said = json.loads(body)
+    except ValueError:
+        said = None
+    if isinstance(said, dict):
+        if 200 <= status_code < 300:
+            return said
+        error = said.get("error")
+        if isinstance(error, dict) and "code" in error:
+            return _refused(error)
+    raise LedgerUnavailable(
+        f"{call.method} {call.path.partition('?')[0]}: the answer ({status_code}) is not one of a leasefs "
+        "ledger; check LEASEFS_LEDGER",
+        status=status_code,
+    )
+
+
+def _refused(error: Mapping[str, Any]) -> Body:
+    details = error.get("details")
+    raise error_of(
+        str(error["code"]),
+        str(error.get("message", "refused without a reason")),
+        dict(details) if isinstance(details, dict) else {},
+    )
+
+
+def _events_path(
+    after: int,
+    territory: str | None,
+    session: str | None,
+    types: Iterable[str],
+    limit: int | None = None,
+    follow: int | None = None,
+) -> str:
+    return "/v1/events" + _query(
+        after=str(after),
+        limit=None if limit is None else str(limit),
+        territory=territory,
+        session=session,
+        types=",".join(types) or None,
+        follow=None if follow is None else str(follow),
+    )
+
+
+def _query(**fields: str | None) -> str:
+    given = [f"{name}={_quoted(value)}" for name, value in fields.items() if value is not None]
+    return "?" + "&".join(given) if given else ""
+
+
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+
+
+def _quoted(value: str) -> str:
+    """Percent-encoded (RFC 3986). `urllib.parse` would cost the command line 5 ms for this line."""
+    raw = value.encode("utf-8", "surrogateescape")
+    return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in raw)

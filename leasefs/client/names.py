@@ -1,0 +1,55 @@
+"""Who writes, and with what: the defaults behind `--agent` and `--harness`."""
+
+from __future__ import annotations
+
+import os
+import re
+
+# Variables that a harness sets for the commands it runs, most telling first.
+_HARNESS_MARKS = (
+    ("CLAUDECODE", "claude"),
+    ("CODEX_SANDBOX", "codex"),
+    ("GEMINI_CLI", "gemini"),
+    ("CURSOR_AGENT", "cursor"),
+    ("OPENCODE", "opencode"),
+    ("AIDER_MODEL", "aider"),
+)
+_UNFIT = re.compile(r"[^A-Za-z0-9._@+-]+")
+_MAX_NAME = 64
+
+
+def agent_name(given: str | None = None) -> str:
+    """`given`, else $LEASEFS_AGENT, else user@host made fit for a name.
+
+    A name that was given is left as it is: the ledger says what is wrong with it.
+    """
+    return given or os.environ.get("LEASEFS_AGENT") or _fit(f"{_user()}@{host_name()}")
+
+
+def harness_name(given: str | None = None) -> str:
+    """`given`, else $LEASEFS_HARNESS, else what the environment betrays, else `shell`."""
+    named = given or os.environ.get("LEASEFS_HARNESS")
+    if named:
+        return named
+    return next((name for mark, name in _HARNESS_MARKS if os.environ.get(mark)), "shell")
+
+
+def host_name() -> str:
+    """This machine's name (uname(2)), for people; no rule depends on it."""
+    return os.uname().nodename
+
+
+def _user() -> str:
+    named = os.environ.get("LOGNAME") or os.environ.get("USER")
+    if named:
+        return named
+    import pwd  # only where no login set LOGNAME
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"uid{os.geteuid()}"
+
+
+def _fit(name: str) -> str:
+    return _UNFIT.sub("-", name).lstrip("._@+-")[:_MAX_NAME] or "agent"

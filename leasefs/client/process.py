@@ -1,0 +1,30 @@
+"""Naming a process so that a dead one can be told from one that only sleeps."""
+
+from __future__ import annotations
+
+import os
+
+
+def process_identity(pid: int) -> str:
+    """`<boot id>:<pid namespace>:<pid>:<start ticks>`; empty if the process is not there.
+
+    The four together are never used twice: a pid alone is (proc(5), fields of /proc/PID/stat).
+    """
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            boot_id = file.read().strip()
+        namespace = os.stat("/proc/self/ns/pid").st_ino
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            start_ticks = int(file.read().rpartition(b")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return ""
+    return f"{boot_id}:{namespace}:{pid}:{start_ticks}"
+
+
+def program_name(pid: int) -> str:
+    """What the process runs: its command's last path component, or `comm`; `?` if it is gone."""
+    try:
+        with open(f"/proc/{pid}/comm", "rb") as file:
+            return file.read().decode("utf-8", "replace").strip() or "?"
+    except OSError:
+        return "?"

@@ -1,0 +1,89 @@
+"""Waiting in the queue from a command line: pushed to by the ledger, never polling it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leasefs.client import api
+from leasefs.client.clock import BoottimeClock
+from leasefs.client.ids import new_key
+from leasefs.core.errors import LeasefsError, LeaseLost, UnknownLease, WaitTimedOut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasefs.client.blocking import Link
+
+# How long one answer may be held back. Short enough to show a moved queue, and to keep a session alive
+# that has no mount to beat for it (the ledger drops the claims of one that is silent for 90 s).
+TURN_S = 20.0
+
+
+def wait_for_grant(
+    link: Link,
+    waiting: api.Body,
+    *,
+    timeout_s: float | None,
+    on_change: Callable[[api.Body], None],
+) -> api.Body:
+    """The LeaseAnswer of the grant; `on_change` sees the waiting answer whenever its place changes.
+
+    `timeout_s` None waits without end. Whatever ends the waiting early, Ctrl-C included, withdraws the
+    claim.
+
+    Raises:
+        WaitTimedOut: if it was not granted in time.
+        LeaseLost: if somebody withdrew the claim, or it was granted and revoked meanwhile.
+        LedgerUnavailable: if the ledger stays away; the claim may then still wait there.
+    """
+    try:
+        granted = _wait(link, waiting, timeout_s, on_change)
+    except BaseException as error:
+        _withdraw(link, waiting["lease"], error)
+        raise
+    if granted["state"] != "granted":
+        reason = f"it is {granted['state']}: withdrawn or revoked while it waited"
+        raise LeaseLost(waiting["lease"], reason)
+    return granted
+
+
+def _wait(
+    link: Link, waiting: api.Body, timeout_s: float | None, on_change: Callable[[api.Body], None]
+) -> api.Body:
+    clock = BoottimeClock()
+    deadline_s = None if timeout_s is None else clock.now_s() + timeout_s
+    place: object = None
+    while waiting["state"] == "waiting":
+        if place != _place(waiting):
+            place = _place(waiting)
+            on_change(waiting)
+        left_s = TURN_S if deadline_s is None else deadline_s - clock.now_s()
+        if left_s <= 0:
+            raise WaitTimedOut(_too_late(waiting, timeout_s), lease=waiting["lease"])
+        if link.credentials is not None:
+            link.send(api.heartbeat(link.credentials.session))
+        waiting = link.send(api.lease(waiting["lease"], wait_s=min(TURN_S, left_s)))
+    return waiting
+
+
+def _place(waiting: api.Body) -> object:
+    return waiting.get("position"), [blocker.get("id") for blocker in waiting.get("waits_for", ())]
+
+
+def _withdraw(link: Link, lease_id: str, error: BaseException) -> None:
+    """Leave the queue; `error` is what the caller hears, so a second failure is a note on it."""
+    try:
+        link.send(api.release(lease_id, key=new_key()))
+    except UnknownLease:
+        pass  # it is out of the queue already
+    except LeasefsError as away:
+        error.add_note(f"claim {lease_id} could not be withdrawn: {away.message}")
+
+
+def _too_late(waiting: api.Body, timeout_s: float | None) -> str:
+    ahead = waiting.get("waits_for") or [{}]
+    holder = ahead[0].get("agent", "somebody")
+    return (
+        f"not granted within {timeout_s:g} s: {holder} still holds or waits for it; the claim was "
+        "withdrawn, `leasefs queue` shows who is ahead"
+    )
