@@ -1,4 +1,4 @@
-"""May this operation change these paths, now? (P2; design: what a write needs)
+"""May this operation change these paths, now? (P2; design: what a write needs).
 
 Pure: takes the operation, what it touches, the held view and the holder's clock, and answers with
 the lease that allows it or with a refusal that says why. The mount asks here before every change
@@ -7,12 +7,16 @@ and knows no other rule.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from leasefs.core.companions import companion_of
-from leasefs.core.held import HeldLease, HeldView
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from leasefs.core.held import HeldLease, HeldView
 
 
 class Op(Enum):
@@ -91,6 +95,24 @@ class Allowed:
     companion: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class RefusalRecord:
+    """A refusal as it is told to people and to the ledger's history (P10, P11).
+
+    `pid` and `program` are of the process that was refused (0 and empty if unknown), `wall_s` is
+    seconds since the epoch, for reading only.
+    """
+
+    op: Op
+    path: bytes
+    reason: Reason
+    errno: int
+    pid: int
+    program: str
+    wall_s: float
+    lease_id: str | None = None
+
+
 Verdict = Allowed | Refused
 _FREE = Allowed(None)
 
@@ -143,7 +165,7 @@ def _decide_name(op: Op, target: Target, view: HeldView, now_s: float) -> Verdic
 
 
 def decide_open_handle(op: Op, token: int, path: bytes, view: HeldView, now_s: float) -> Verdict:
-    """May a handle opened under the lease with `token` still change its file? (P2, P5)
+    """May a handle opened under the lease with `token` still change its file? (P2, P5).
 
     A lease that is gone takes its handles with it, even if the path was leased anew since: somebody
     else may have written in between. Only a lease held since before that one keeps a handle alive.

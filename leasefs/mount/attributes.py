@@ -1,0 +1,124 @@
+"""Operations that change an inode's attributes: mode, owner, size, times, extended attributes."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from leasefs.core.policy import Allowed, Op
+from leasefs.mount.opening import check_handle
+from leasefs.mount.tree import Entry, Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasefs.mount.handles import OpenFile
+    from leasefs.mount.inodes import Node
+    from leasefs.mount.shapes import Caller
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What setattr is to set; None leaves a thing as it is. Times in nanoseconds."""
+
+    mode: int | None = None
+    uid: int | None = None
+    gid: int | None = None
+    size: int | None = None
+    atime_ns: int | None = None
+    mtime_ns: int | None = None
+
+    @property
+    def op(self) -> Op:
+        """The operation by which it is judged and reported."""
+        if self.size is not None:
+            return Op.TRUNCATE
+        if self.mode is not None:
+            return Op.CHMOD
+        if self.uid is not None or self.gid is not None:
+            return Op.CHOWN
+        return Op.UTIMENS
+
+
+async def setattr_(
+    tree: Tree, number: int, change: Change, handle: int | None, caller: Caller
+) -> Entry:
+    """Change attributes. ftruncate(2) comes with its handle, everything else without (fuse_setattr)."""
+    node = tree.subject(number, change.op, caller.pid)
+    if handle is not None:
+        file = tree.handles.file(handle)
+        await _allow_by_handle(tree, change.op, file)
+        _apply(change, file.fd, tree.stat(node) if node.parent else os.fstat(file.fd))
+        if file.token > 0:
+            tree.gate.holdings.wrote(file.token)
+    else:
+        allowed = await _allow(tree, change.op, node, caller)
+        with _reach(tree, node, change) as at:
+            _apply(change, at, tree.stat(node))
+        tree.gate.wrote(allowed)
+    found = tree.stat(node)
+    tree.links.touched(node, found)
+    if change.size is not None:
+        tree.ground.changed(tree.inodes.path(node) or b"")
+    return Entry(number, node.generation, found)
+
+
+async def _allow(tree: Tree, op: Op, node: Node, caller: Caller) -> Allowed:
+    return await tree.gate.require(
+        op, caller.pid, lambda: tree.content_target(node, tree.stat(node))
+    )
+
+
+async def _allow_by_handle(tree: Tree, op: Op, file: OpenFile) -> None:
+    if not tree.gate.may_write(file):
+        await check_handle(tree, op, file)
+
+
+def _reach(tree: Tree, node: Node, change: Change) -> AbstractContextManager[str | int]:
+    for file in tree.handles.files_of(node):
+        if node.parent is None and (file.writes or change.size is None):
+            return nullcontext(file.fd)
+    return tree.lower.pinned(node)
+
+
+def _apply(change: Change, at: str | int, found: os.stat_result) -> None:
+    if change.size is not None:
+        os.truncate(at, change.size)
+    if change.uid is not None or change.gid is not None:
+        uid = -1 if change.uid is None else change.uid
+        os.chown(at, uid, -1 if change.gid is None else change.gid)
+    if change.mode is not None:
+        # After chown, which takes the set-id bits away.
+        os.chmod(at, stat.S_IMODE(change.mode))
+    if change.atime_ns is not None or change.mtime_ns is not None:
+        atime_ns = found.st_atime_ns if change.atime_ns is None else change.atime_ns
+        mtime_ns = found.st_mtime_ns if change.mtime_ns is None else change.mtime_ns
+        os.utime(at, ns=(atime_ns, mtime_ns))
+
+
+async def set_xattr(tree: Tree, number: int, name: bytes, value: bytes, caller: Caller) -> None:
+    """Set an extended attribute, ACLs included."""
+    await _change_xattr(
+        tree, Op.SETXATTR, number, lambda path: os.setxattr(path, name, value), caller
+    )
+
+
+async def remove_xattr(tree: Tree, number: int, name: bytes, caller: Caller) -> None:
+    """Remove an extended attribute. ENODATA if it is not set."""
+    await _change_xattr(
+        tree, Op.REMOVEXATTR, number, lambda path: os.removexattr(path, name), caller
+    )
+
+
+async def _change_xattr(
+    tree: Tree, op: Op, number: int, call: Callable[[str], None], caller: Caller
+) -> None:
+    node = tree.subject(number, op, caller.pid)
+    allowed = await _allow(tree, op, node, caller)
+    with tree.lower.pinned(node) as path:
+        call(path)
+    tree.links.touched(node, tree.stat(node))
+    tree.gate.wrote(allowed)

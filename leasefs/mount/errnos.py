@@ -1,0 +1,40 @@
+"""The one table from reasons to errnos.
+
+| reason | errno | why |
+|---|---|---|
+| NOT_LEASED, LAPSED, TREE_NOT_LEASED, ALIAS_NOT_LEASED | EACCES | "Permission denied" is what every tool reports with the file's name. EROFS would make some give up on the whole tree, EPERM hints at root |
+| LOST | ESTALE | the handle is dead for good; opening the file anew is what helps, as with a stale NFS handle |
+| CONTROL | EROFS | nothing a lease could help with |
+| BORDER | EXDEV | tools then copy and delete, and each of these steps is checked by itself |
+"""
+
+from __future__ import annotations
+
+import errno
+
+from leasefs.core.policy import Reason, Refused
+
+ERRNO_OF: dict[Reason, int] = {
+    Reason.NOT_LEASED: errno.EACCES,
+    Reason.LAPSED: errno.EACCES,
+    Reason.TREE_NOT_LEASED: errno.EACCES,
+    Reason.ALIAS_NOT_LEASED: errno.EACCES,
+    Reason.LOST: errno.ESTALE,
+    Reason.CONTROL: errno.EROFS,
+    Reason.BORDER: errno.EXDEV,
+}
+
+
+class Refusal(Exception):
+    """An operation that the policy refused."""
+
+    def __init__(self, refused: Refused) -> None:
+        super().__init__(f"{refused.op.value} {refused.path!r}: {refused.reason.value}")
+        self.refused = refused
+        self.errno = ERRNO_OF[refused.reason]
+
+
+def errno_of(error: OSError | Refusal) -> int:
+    """The errno that the calling process gets."""
+    # An OSError without a number is a fault in our own code path, not an answer of the kernel.
+    return error.errno or errno.EIO

@@ -1,0 +1,123 @@
+"""What is open: files, directory streams and virtual files, each under its own handle.
+
+Every open has a descriptor of its own with the access it asked for. Sharing one per inode would give
+EBADF to whoever asked for more than the first opener, and append flags to those who did not.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from leasefs.mount.inodes import Node
+
+
+@dataclass(slots=True, eq=False)
+class OpenFile:
+    """One open file. `token` is that of the lease it may be written under; 0 needs none."""
+
+    fd: int
+    node: Node
+    flags: int
+    path: bytes = b""
+    pid: int = 0
+    token: int = 0
+    use_id: int = 0
+    # Where the kernel says the file is. Watched on handles that need no lease: a file that somebody
+    # moves out of scratch must not be written any more.
+    text: str = ""
+    # Other names of the inode have to be leased too: each write is checked in full.
+    aliased: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """Whether it was opened for writing."""
+        return self.flags & os.O_ACCMODE != os.O_RDONLY
+
+    @property
+    def appends_only(self) -> bool:
+        """Opened O_WRONLY|O_APPEND: no mapping can write through it, so each write is an append."""
+        return self.flags & (os.O_ACCMODE | os.O_APPEND) == os.O_WRONLY | os.O_APPEND
+
+
+@dataclass(slots=True, eq=False)
+class OpenDirectory:
+    """A directory stream: one list of names, so that positions survive any create or unlink."""
+
+    fd: int
+    node: Node
+    names: list[bytes] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class OpenVirtual:
+    """A control file as it was at open, or the control directory's names."""
+
+    content: bytes = b""
+    names: list[bytes] = field(default_factory=list)
+
+
+Handle = OpenFile | OpenDirectory | OpenVirtual
+
+
+class Handles:
+    """Open handles by number; numbers are never used twice."""
+
+    def __init__(self) -> None:
+        self._handles: dict[int, Handle] = {}
+        self._files: dict[Node, list[OpenFile]] = {}
+        self._next = 1
+
+    def __len__(self) -> int:
+        return len(self._handles)
+
+    def add(self, handle: Handle) -> int:
+        """Keep a handle; returns its number."""
+        number = self._next
+        self._next += 1
+        self._handles[number] = handle
+        if isinstance(handle, OpenFile):
+            self._files.setdefault(handle.node, []).append(handle)
+        return number
+
+    def get(self, number: int) -> Handle:
+        """The handle. KeyError if the kernel names one that it was never given."""
+        return self._handles[number]
+
+    def file(self, number: int) -> OpenFile:
+        """The handle of a real file. OSError EBADF if it is something else."""
+        handle = self._handles[number]
+        if not isinstance(handle, OpenFile):
+            raise OSError(9, os.strerror(9))
+        return handle
+
+    def pop(self, number: int) -> Handle:
+        """Forget a handle and close its descriptor."""
+        handle = self._handles.pop(number)
+        if isinstance(handle, OpenFile):
+            same = self._files[handle.node]
+            same.remove(handle)
+            if not same:
+                del self._files[handle.node]
+        if not isinstance(handle, OpenVirtual):
+            os.close(handle.fd)
+        return handle
+
+    def files_of(self, node: Node) -> Iterable[OpenFile]:
+        """The open files of one inode."""
+        return self._files.get(node, ())
+
+    def writers(self) -> list[OpenFile]:
+        """All files that are open for writing."""
+        return [file for files in self._files.values() for file in files if file.writes]
+
+    def close_all(self) -> list[OpenFile]:
+        """Close everything, at the end of the mount; returns the files that were open."""
+        files = [handle for handle in self._handles.values() if isinstance(handle, OpenFile)]
+        for number in list(self._handles):
+            self.pop(number)
+        return files

@@ -1,0 +1,241 @@
+"""Which inode has which names: the mount's memory of what the kernel knows.
+
+Plain Python, no FUSE types, no system calls. A node is remembered while the kernel counts lookups on
+it or while a remembered node hangs below it. Names hang on their parent node, so renaming a
+directory touches one node, however much lies below.
+
+Numbers: a node's number is the lower inode number, which is also what users see as `st_ino`. Only
+what could clash with another number gets one of its own: other file systems mounted below the root,
+lower inode 1 (the kernel means the root by it), and lower numbers in the range set aside here.
+"""
+
+from __future__ import annotations
+
+import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from leasefs.mount.shapes import Stat
+
+ROOT_NUMBER = 1
+CONTROL_NUMBER = 1 << 63  # the control directory and its files
+FIRST_SYNTHETIC = CONTROL_NUMBER + (1 << 16)
+
+# The lower number alone where it is unambiguous, else (device, lower number).
+Key = int | tuple[int, int]
+
+
+class Node:
+    """One inode as the kernel knows it. `parent` is None for the root and for nodes without a name."""
+
+    __slots__ = (
+        "children",
+        "generation",
+        "key",
+        "kind",
+        "lookups",
+        "more",
+        "name",
+        "number",
+        "orphan_fd",
+        "parent",
+        "stamp",
+    )
+
+    def __init__(self, number: int, key: Key, kind: int) -> None:
+        self.number = number
+        self.key = key
+        self.kind = kind
+        self.generation = 0
+        self.lookups = 0
+        self.children = 0
+        self.parent: Node | None = None
+        self.name = b""
+        self.more: set[tuple[Node, bytes]] | None = None
+        # Kept from the loss of the last name until the kernel forgets the node, so that whoever has
+        # it open or is just opening it still reaches it, as on any local file system.
+        self.orphan_fd = -1
+        # Size and times at the last open: what the kernel's cached pages belong to.
+        self.stamp: tuple[int, int, int] | None = None
+
+    @property
+    def is_dir(self) -> bool:
+        """Whether the node is a directory."""
+        return self.kind == stat.S_IFDIR
+
+    def names(self) -> list[tuple[Node, bytes]]:
+        """All known (parent, name) pairs, a copy."""
+        names = [(self.parent, self.name)] if self.parent is not None else []
+        if self.more:
+            names.extend(self.more)
+        return names
+
+
+class Inodes:
+    """The table of nodes. `root` is always there."""
+
+    def __init__(self, root: Stat) -> None:
+        self.device = root.st_dev
+        self.root = Node(ROOT_NUMBER, (root.st_dev, root.st_ino), stat.S_IFDIR)
+        self.root.lookups = 1
+        self._nodes: dict[int, Node] = {ROOT_NUMBER: self.root}
+        self._foreign: dict[tuple[int, int], Node] = {}
+        self._next_synthetic = FIRST_SYNTHETIC
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._nodes.values())
+
+    def get(self, number: int) -> Node | None:
+        """The node with this number, or None if it was forgotten or never known."""
+        return self._nodes.get(number)
+
+    def key_of(self, found: Stat) -> Key:
+        """What identifies the inode that `found` describes."""
+        number = found.st_ino
+        if found.st_dev == self.device and ROOT_NUMBER < number < CONTROL_NUMBER:
+            return number
+        return (found.st_dev, number)
+
+    def is_same(self, node: Node, found: Stat) -> bool:
+        """Whether `found` describes the node's inode and not another one of the same name."""
+        if node is self.root:
+            return (found.st_dev, found.st_ino) == node.key
+        return self.key_of(found) == node.key and stat.S_IFMT(found.st_mode) == node.kind
+
+    def find(self, found: Stat) -> Node | None:
+        """The node of the inode that `found` describes, if it is known."""
+        key = self.key_of(found)
+        node = self._nodes.get(key) if isinstance(key, int) else self._foreign.get(key)
+        return node if node is not None and self.is_same(node, found) else None
+
+    def learn(self, parent: Node, name: bytes, found: Stat) -> Node:
+        """The node for what was found at this name; creates it or adds the name.
+
+        A known number of another file type is a lower number in use again: the kernel is told by a
+        new generation, and what was known of the old inode is dropped.
+        """
+        key = self.key_of(found)
+        kind = stat.S_IFMT(found.st_mode)
+        node = self._nodes.get(key) if isinstance(key, int) else self._foreign.get(key)
+        if node is None:
+            node = self._create(key, kind)
+        elif node.kind != kind:
+            self._start_again(node, kind)
+        if node.parent is not parent or node.name != name:
+            self.add_name(node, parent, name)
+        return node
+
+    def _create(self, key: Key, kind: int) -> Node:
+        if isinstance(key, int):
+            node = Node(key, key, kind)
+        else:
+            node = Node(self._next_synthetic, key, kind)
+            self._next_synthetic += 1
+            self._foreign[key] = node
+        self._nodes[node.number] = node
+        return node
+
+    def _start_again(self, node: Node, kind: int) -> None:
+        for parent, name in node.names():
+            self.lose_name(node, parent, name)
+        node.kind = kind
+        node.generation += 1
+        node.stamp = None
+
+    def add_name(self, node: Node, parent: Node, name: bytes) -> None:
+        """The node is at this name as well."""
+        if node.is_dir:
+            # A directory has one name: the newest is true, an older one is a rename made elsewhere.
+            for old_parent, old_name in node.names():
+                self.lose_name(node, old_parent, old_name)
+        if node.parent is None:
+            node.parent, node.name = parent, name
+        else:
+            node.more = node.more or set()
+            if (parent, name) in node.more:
+                return
+            node.more.add((parent, name))
+        parent.children += 1
+
+    def lose_name(self, node: Node, parent: Node, name: bytes) -> None:
+        """The node is no longer at this name."""
+        if node.parent is parent and node.name == name:
+            node.parent, node.name = None, b""
+            if node.more:
+                node.parent, node.name = node.more.pop()
+        elif node.more and (parent, name) in node.more:
+            node.more.discard((parent, name))
+        else:
+            return
+        if not node.more:
+            node.more = None
+        parent.children -= 1
+
+    def move(self, node: Node, old: tuple[Node, bytes], new: tuple[Node, bytes]) -> None:
+        """The node's name `old` is `new` from now on. Everything below it moves along."""
+        self.lose_name(node, *old)
+        self.add_name(node, *new)
+
+    def path(self, node: Node) -> bytes | None:
+        """The node's path relative to the root, or None if it has no name (any more)."""
+        parts: list[bytes] = []
+        while node is not self.root:
+            if node.parent is None:
+                return None
+            parts.append(node.name)
+            node = node.parent
+        parts.reverse()
+        return b"/".join(parts)
+
+    def paths(self, node: Node) -> list[bytes]:
+        """Every known path of a node (hard links)."""
+        found = []
+        for parent, name in node.names():
+            above = self.path(parent)
+            if above is not None:
+                found.append(above + b"/" + name if above else name)
+        return found
+
+    def is_below(self, node: Node, directory: Node) -> bool:
+        """Whether a name of `node` lies below `directory`, or is it."""
+        for parent, _ in node.names():
+            above: Node | None = parent
+            while above is not None:
+                if above is directory:
+                    return True
+                above = above.parent
+        return node is directory
+
+    def forget(self, number: int, lookups: int) -> list[Node]:
+        """The kernel dropped `lookups` references. Returns the nodes that are gone for good.
+
+        A parent that only waited for its last child goes too. The caller closes what it holds open
+        for the returned nodes (`orphan_fd`, cached directory descriptors).
+        """
+        node = self._nodes.get(number)
+        if node is None:
+            return []
+        node.lookups = max(0, node.lookups - lookups)
+        gone: list[Node] = []
+        waiting = [node]
+        while waiting:
+            node = waiting.pop()
+            if node.lookups or node.children or node is self.root or node.number not in self._nodes:
+                continue
+            waiting.extend(parent for parent, _ in node.names())
+            for parent, name in node.names():
+                self.lose_name(node, parent, name)
+            del self._nodes[node.number]
+            if isinstance(node.key, tuple):
+                del self._foreign[node.key]
+            gone.append(node)
+        return gone
+
+    def drop_unknown(self, node: Node) -> list[Node]:
+        """Drop a node that was learnt on the way but never told to the kernel."""
+        return self.forget(node.number, 0)

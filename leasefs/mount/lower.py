@@ -1,0 +1,223 @@
+"""The real tree, reached only through a descriptor of its root that was opened before mounting.
+
+Every call names one component below a directory descriptor and never follows a symlink, so nothing
+that is swapped in from outside can lead out of the tree. After mounting in place this descriptor is
+the only way to the tree beneath.
+
+Directory descriptors are O_PATH, cached, and opened anew through their parents when they were pushed
+out. Whatever is reached by name is compared with the inode that was meant: another one there is ESTALE,
+which makes the kernel look the name up again (path_lookup in open(2), fs/namei.c).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from collections import OrderedDict
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from leasefs.mount.inodes import Inodes, Node
+
+RENAME_NOREPLACE = 1
+RENAME_EXCHANGE = 2
+
+_DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PIN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def stale(what: str) -> OSError:
+    """The error that makes the kernel look a name up again."""
+    return OSError(errno.ESTALE, what)
+
+
+class Lower:
+    """System calls on the tree below, by node. Raises OSError only."""
+
+    def __init__(self, root_fd: int, inodes: Inodes, *, directories: int) -> None:
+        """`root_fd` stays the caller's; at most `directories` descriptors are kept beside it."""
+        self.root_fd = root_fd
+        self._inodes = inodes
+        self._limit = directories
+        self._directories: OrderedDict[Node, int] = OrderedDict()
+        self._root_text = self._text_of(root_fd).rstrip(b"/")
+
+    # -- directories ---------------------------------------------------------------------------
+
+    def directory(self, node: Node) -> int:
+        """An O_PATH descriptor of a directory. Borrowed: never closed by the caller, nor kept."""
+        fd = self._known(node)
+        return self._open_directory(node) if fd is None else fd
+
+    def _known(self, node: Node) -> int | None:
+        if node is self._inodes.root:
+            return self.root_fd
+        if node.orphan_fd >= 0:
+            return node.orphan_fd
+        fd = self._directories.get(node)
+        if fd is not None:
+            self._directories.move_to_end(node)
+        return fd
+
+    def _open_directory(self, node: Node) -> int:
+        chain = [node]
+        while True:
+            above = chain[-1].parent
+            if above is None:
+                raise stale("directory without a name")
+            fd = self._known(above)
+            if fd is not None:
+                break
+            chain.append(above)
+        for below in reversed(chain):
+            fd = os.open(below.name, _DIRECTORY, dir_fd=fd)
+            self._keep(below, fd)
+        return fd
+
+    def _keep(self, node: Node, fd: int) -> None:
+        if not self._inodes.is_same(node, os.fstat(fd)):
+            os.close(fd)
+            raise stale("another directory took the name")
+        self._directories[node] = fd
+        if len(self._directories) > self._limit:
+            os.close(self._directories.popitem(last=False)[1])
+
+    def forget(self, node: Node) -> None:
+        """Close what is held open for a node that is gone."""
+        fd = self._directories.pop(node, -1)
+        if fd >= 0:
+            os.close(fd)
+        if node.orphan_fd >= 0:
+            os.close(node.orphan_fd)
+            node.orphan_fd = -1
+
+    def close(self) -> None:
+        """Close all cached descriptors (not the root's)."""
+        while self._directories:
+            os.close(self._directories.popitem()[1])
+
+    def confirm(self, directory: Node, path: bytes) -> None:
+        """Check that `directory` still lies at `path`; ESTALE if somebody moved it or one above.
+
+        The write check judges paths, while a descriptor follows its directory wherever it goes: a
+        directory renamed through another mount must not be written under its old name.
+        """
+        if not path:
+            return
+        here = self._text_of(self.directory(directory))
+        if here == self._root_text + b"/" + path:
+            return
+        self._root_text = self._text_of(self.root_fd).rstrip(b"/")
+        if here != self._root_text + b"/" + path:
+            self._drop_chain(directory)
+            raise stale("directory was moved")
+
+    def _drop_chain(self, directory: Node) -> None:
+        above: Node | None = directory
+        while above is not None and above is not self._inodes.root:
+            fd = self._directories.pop(above, -1)
+            if fd >= 0:
+                os.close(fd)
+            above = above.parent
+
+    @staticmethod
+    def _text_of(fd: int) -> bytes:
+        # The kernel's own idea of where an open directory is (d_path); no lookup, no access.
+        return os.readlink(b"/proc/self/fd/%d" % fd)
+
+    # -- one inode -----------------------------------------------------------------------------
+
+    def lstat(self, parent: Node, name: bytes) -> os.stat_result:
+        """What is at this name. ENOENT if nothing."""
+        return os.stat(name, dir_fd=self.directory(parent), follow_symlinks=False)
+
+    def stat(self, node: Node) -> os.stat_result:
+        """The node's attributes. ESTALE if none of its names leads to it any more."""
+        if node is self._inodes.root:
+            return os.fstat(self.root_fd)
+        if node.orphan_fd >= 0:
+            return os.fstat(node.orphan_fd)
+        while node.parent is not None:
+            try:
+                found = self.lstat(node.parent, node.name)
+            except (FileNotFoundError, NotADirectoryError):
+                pass
+            else:
+                if self._inodes.is_same(node, found):
+                    return found
+            self._inodes.lose_name(node, node.parent, node.name)
+        raise stale("no name leads to the inode")
+
+    def open(self, node: Node, flags: int) -> int:
+        """Open a regular file. The descriptor is the caller's. ESTALE if the name leads elsewhere."""
+        # O_NONBLOCK: a FIFO that was swapped in must not stop the daemon; no effect on files.
+        flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+        if node.orphan_fd >= 0:
+            return os.open(f"/proc/self/fd/{node.orphan_fd}", flags & ~os.O_NOFOLLOW)
+        self.stat(node)
+        assert node.parent is not None  # noqa: S101 - stat() found it by that name
+        fd = os.open(node.name, flags, dir_fd=self.directory(node.parent))
+        if not self._inodes.is_same(node, os.fstat(fd)):
+            os.close(fd)
+            raise stale("another file took the name")
+        return fd
+
+    @contextmanager
+    def pinned(self, node: Node) -> Iterator[str]:
+        """A path that means this very inode, a symlink itself included, while the block runs."""
+        if node.is_dir:
+            yield f"/proc/self/fd/{self.directory(node)}"
+            return
+        fd = self.pin(node)
+        try:
+            yield f"/proc/self/fd/{fd}"
+        finally:
+            os.close(fd)
+
+    def pin(self, node: Node) -> int:
+        """An O_PATH descriptor of the node, owned by the caller."""
+        if node.orphan_fd >= 0:
+            return os.dup(node.orphan_fd)
+        self.stat(node)
+        assert node.parent is not None  # noqa: S101 - stat() found it by that name
+        fd = os.open(node.name, _PIN, dir_fd=self.directory(node.parent))
+        if not self._inodes.is_same(node, os.fstat(fd)):
+            os.close(fd)
+            raise stale("another inode took the name")
+        return fd
+
+    def readlink(self, node: Node) -> bytes:
+        """The text of a symlink."""
+        fd = self.pin(node)
+        try:
+            return os.readlink(b"", dir_fd=fd)
+        finally:
+            os.close(fd)
+
+    def open_listing(self, node: Node) -> int:
+        """Open a directory for listing. The descriptor is the caller's."""
+        return os.open(
+            b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.directory(node)
+        )
+
+    @staticmethod
+    def names(fd: int) -> list[bytes]:
+        """All names in an open directory, in its own order."""
+        return [os.fsencode(name) for name in os.listdir(fd)]
+
+    # -- names ---------------------------------------------------------------------------------
+
+    def rename(self, old: Node, old_name: bytes, new: Node, new_name: bytes, flags: int) -> None:
+        """renameat2(2). EINVAL where the file system does not know the flags."""
+        old_fd, new_fd = self.directory(old), self.directory(new)
+        if not flags:
+            os.rename(old_name, new_name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
+        elif _libc.renameat2(old_fd, old_name, new_fd, new_name, flags):
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))

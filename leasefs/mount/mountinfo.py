@@ -1,0 +1,61 @@
+"""Reading /proc/self/mountinfo (proc_pid_mountinfo(5)): what is mounted where, without touching it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+FILESYSTEM = "fuse.leasefs"
+
+_OCTAL = re.compile(rb"\\([0-7]{3})")
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One mount. `device` is major:minor as in the file; paths have their escapes undone."""
+
+    mount_id: int
+    device: str
+    mountpoint: bytes
+    filesystem: str
+    source: bytes
+
+    @property
+    def is_leasefs(self) -> bool:
+        """Whether it is one of ours."""
+        return self.filesystem == FILESYSTEM
+
+
+def parse(text: bytes) -> list[Mount]:
+    """All mounts, in the file's order: a later one at the same place covers an earlier one."""
+    return [_parse_line(line) for line in text.splitlines() if line]
+
+
+def _parse_line(line: bytes) -> Mount:
+    fields = line.split(b" ")
+    after = fields.index(b"-", 6)
+    return Mount(
+        mount_id=int(fields[0]),
+        device=fields[2].decode("ascii"),
+        mountpoint=_unescape(fields[4]),
+        filesystem=_unescape(fields[after + 1]).decode(errors="surrogateescape"),
+        source=_unescape(fields[after + 2]),
+    )
+
+
+def _unescape(field: bytes) -> bytes:
+    return _OCTAL.sub(lambda match: bytes([int(match[1], 8)]), field)
+
+
+def mounts() -> list[Mount]:
+    """What this process sees mounted now."""
+    with open("/proc/self/mountinfo", "rb") as file:
+        return parse(file.read())
+
+
+def top_at(path: str) -> Mount | None:
+    """The mount that one reaches at exactly this path, or None if none is mounted there."""
+    wanted = os.fsencode(path)
+    found = [mount for mount in mounts() if mount.mountpoint == wanted]
+    return found[-1] if found else None

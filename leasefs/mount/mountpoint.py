@@ -1,0 +1,191 @@
+"""Where a mount may be made, and making it.
+
+Everything is checked before the kernel is asked, so that each obstacle has a message of its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import stat
+from dataclasses import dataclass
+
+from leasefs.core.errors import NotMounted
+from leasefs.mount.mountinfo import Mount, mounts, top_at
+
+_MS_NOSUID = 2
+_MS_NODEV = 4
+# With this flag the kernel leaves the umask to us (fuse_fill_super_common: dont_mask), which default
+# ACLs need; mount(8) and fusermount3 have no word for it.
+_MS_POSIXACL = 1 << 16
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class MountOptions:
+    """What to mount where, for whom.
+
+    `source` and `mountpoint` are the same directory for a mount in place. `allow_other` lets other
+    users in (root always does); `xattrs=False` tells the kernel that there are none, which saves a
+    request before every write. `unmount_within_s` bounds the wait for those who still use the mount.
+    """
+
+    source: str
+    mountpoint: str
+    agent: str
+    allow_other: bool = False
+    xattrs: bool = True
+    unmount_within_s: float = 5.0
+
+    @property
+    def for_others(self) -> bool:
+        """Whether other users than the daemon's may come in."""
+        return self.allow_other or os.geteuid() == 0
+
+    @property
+    def real_mountpoint(self) -> str:
+        """The mountpoint with symlinks resolved, as the kernel lists it."""
+        return os.path.realpath(self.mountpoint)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the tree is covered by its own mount."""
+        return os.path.realpath(self.source) == self.real_mountpoint
+
+
+def check(options: MountOptions) -> None:
+    """Refuse what cannot work. Raises NotMounted that says what is wrong and what to do."""
+    for path in dict.fromkeys((options.source, options.mountpoint)):
+        _check_directory(path)
+    _check_nesting(options)
+    _check_free(options)
+    _check_fuse(options)
+
+
+def _check_directory(path: str) -> None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        raise NotMounted(
+            f"{path} does not exist; create it first: mkdir -p {path}", path=path
+        ) from None
+    except OSError as error:
+        if error.errno == errno.ENOTCONN:
+            raise NotMounted(
+                f"{path} is a dead mount: its daemon ended by a fault; "
+                f"clear it first: leasefs unmount {path}",
+                path=path,
+            ) from None
+        raise NotMounted(f"{path} cannot be reached: {error.strerror}", path=path) from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotMounted(f"{path} is not a directory; a mount covers a directory", path=path)
+
+
+def _check_nesting(options: MountOptions) -> None:
+    source, mountpoint = os.path.realpath(options.source), options.real_mountpoint
+    if source == mountpoint:
+        return
+    if mountpoint.startswith(source.rstrip("/") + "/"):
+        raise NotMounted(
+            f"{mountpoint} lies inside {source}, so the mount would contain itself; "
+            f"choose a mountpoint outside, or mount in place: leasefs mount {source}",
+            path=mountpoint,
+        )
+    if source.startswith(mountpoint.rstrip("/") + "/"):
+        raise NotMounted(
+            f"{mountpoint} contains {source}, so the mount would cover its own source; "
+            "choose a mountpoint elsewhere",
+            path=mountpoint,
+        )
+
+
+def _check_free(options: MountOptions) -> None:
+    mountpoint = options.real_mountpoint
+    there = top_at(mountpoint)
+    if there is not None and there.is_leasefs:
+        raise NotMounted(
+            f"{mountpoint} is already a leasefs mount ({os.fsdecode(there.source)}); "
+            f"use it, or end it first: leasefs unmount {mountpoint}",
+            path=mountpoint,
+        )
+    inside = _leasefs_mount_around(os.path.realpath(options.source))
+    if inside is not None:
+        where = os.fsdecode(inside.mountpoint)
+        raise NotMounted(
+            f"{options.source} lies inside the leasefs mount {where}; "
+            "mount the tree beneath it, or unmount that one first",
+            path=options.source,
+        )
+    if not options.in_place and os.listdir(mountpoint):
+        raise NotMounted(
+            f"{mountpoint} is not empty, and a mount would hide what is in it; "
+            "choose an empty directory",
+            path=mountpoint,
+        )
+
+
+def _leasefs_mount_around(path: str) -> Mount | None:
+    wanted = os.fsencode(path) + b"/"
+    around = [
+        mount for mount in mounts() if wanted.startswith(mount.mountpoint.rstrip(b"/") + b"/")
+    ]
+    innermost = max(around, key=lambda mount: len(mount.mountpoint), default=None)
+    return innermost if innermost is not None and innermost.is_leasefs else None
+
+
+def _check_fuse(options: MountOptions) -> None:
+    if not os.path.exists("/dev/fuse"):
+        raise NotMounted(
+            "/dev/fuse does not exist: load the kernel module (modprobe fuse), "
+            "or give the container the device (--device /dev/fuse)"
+        )
+    if os.geteuid() == 0:
+        return
+    if shutil.which("fusermount3") is None:
+        raise NotMounted("fusermount3 is not installed; install the package fuse3")
+    if options.allow_other and not _user_allow_other():
+        raise NotMounted(
+            "allow_other is only for root unless /etc/fuse.conf has a line user_allow_other; "
+            "add it, or mount without --allow-other"
+        )
+
+
+def _user_allow_other(path: str = "/etc/fuse.conf") -> bool:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return any(line.strip() == "user_allow_other" for line in file)
+    except FileNotFoundError:
+        return False
+
+
+def fuse_options(options: MountOptions) -> set[str]:
+    """Options for libfuse where fusermount3 makes the mount."""
+    found = {f"fsname=leasefs:{options.agent}", "subtype=leasefs", "default_permissions"}
+    if options.for_others:
+        found.add("allow_other")
+    return found
+
+
+def mount_as_root(options: MountOptions) -> int:
+    """Make the mount with mount(2); returns the descriptor of its connection.
+
+    Raises:
+        NotMounted: the kernel refused.
+    """
+    fd = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+    data = f"fd={fd},rootmode=40000,user_id=0,group_id=0,default_permissions,allow_other"
+    failed = _libc.mount(
+        b"leasefs:" + os.fsencode(options.agent),
+        os.fsencode(options.real_mountpoint),
+        b"fuse.leasefs",
+        ctypes.c_ulong(_MS_NOSUID | _MS_NODEV | _MS_POSIXACL),
+        data.encode("ascii"),
+    )
+    if failed:
+        code = ctypes.get_errno()
+        os.close(fd)
+        raise NotMounted(f"mount on {options.mountpoint} failed: {os.strerror(code)}")
+    return fd

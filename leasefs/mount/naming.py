@@ -1,0 +1,147 @@
+"""Operations that make or take names: mknod, mkdir, symlink, link, unlink, rmdir."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from leasefs.core.policy import Allowed, Op, Target
+from leasefs.mount.owner import umask_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from leasefs.mount.inodes import Node
+    from leasefs.mount.shapes import Caller
+    from leasefs.mount.tree import Entry, Tree
+
+_SPECIAL = stat.S_IFBLK, stat.S_IFCHR
+
+
+async def mknod(
+    tree: Tree, parent_number: int, name: bytes, mode: int, device: int, caller: Caller
+) -> Entry:
+    """Make a FIFO, a socket, a device or an empty file. None of them is ever opened here."""
+    number = device if stat.S_IFMT(mode) in _SPECIAL else 0
+    return await _make(
+        tree,
+        Op.MKNOD,
+        (parent_number, name),
+        lambda parent_fd: os.mknod(name, mode, number, dir_fd=parent_fd),
+        caller,
+    )
+
+
+async def mkdir(tree: Tree, parent_number: int, name: bytes, mode: int, caller: Caller) -> Entry:
+    """Make a directory."""
+    return await _make(
+        tree,
+        Op.MKDIR,
+        (parent_number, name),
+        lambda parent_fd: os.mkdir(name, stat.S_IMODE(mode), dir_fd=parent_fd),
+        caller,
+    )
+
+
+async def symlink(
+    tree: Tree, parent_number: int, name: bytes, target: bytes, caller: Caller
+) -> Entry:
+    """Make a symlink. Its text is kept as it is; the kernel follows it, never the daemon."""
+    return await _make(
+        tree,
+        Op.SYMLINK,
+        (parent_number, name),
+        lambda parent_fd: os.symlink(target, name, dir_fd=parent_fd),
+        caller,
+    )
+
+
+async def _make(
+    tree: Tree,
+    op: Op,
+    place: tuple[int, bytes],
+    call: Callable[[int], None],
+    caller: Caller,
+) -> Entry:
+    parent, name = tree.directory(place[0], op, caller.pid), place[1]
+    last: list[Target] = []
+
+    def describe() -> Sequence[Target]:
+        last[:] = [tree.target(parent, name, tree.look(parent, name), is_dir=op is Op.MKDIR)]
+        return last
+
+    allowed = await tree.gate.require(op, caller.pid, describe)
+    parent_fd = tree.lower.directory(parent)
+    with umask_of(caller):
+        call(parent_fd)
+    tree.owner.adopt_name(name, parent_fd, caller)
+    return _made(tree, allowed, last[0], parent, name)
+
+
+def _made(tree: Tree, allowed: Allowed, target: Target, parent: Node, name: bytes) -> Entry:
+    entry = tree.entry(parent, name, tree.lower.lstat(parent, name))
+    if allowed.companion:
+        tree.companions.made(target.path, tree.inodes.key_of(entry.stat))
+    tree.changed(allowed, target.path)
+    return entry
+
+
+async def link(tree: Tree, number: int, parent_number: int, name: bytes, caller: Caller) -> Entry:
+    """Give a file one more name. All its names need a lease, the new one included."""
+    node = tree.node(number)
+    parent = tree.directory(parent_number, Op.LINK, caller.pid)
+    last: list[Target] = []
+
+    def describe() -> Sequence[Target]:
+        source = tree.content_target(node, tree.stat(node))
+        last[:] = [tree.target(parent, name, tree.look(parent, name))]
+        return [*source, *last]
+
+    allowed = await tree.gate.require(Op.LINK, caller.pid, describe)
+    if node.parent is None:
+        # linkat(2) makes no name for a file that has none.
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    os.link(
+        node.name,
+        name,
+        src_dir_fd=tree.lower.directory(node.parent),
+        dst_dir_fd=tree.lower.directory(parent),
+        follow_symlinks=False,
+    )
+    entry = tree.entry(parent, name, tree.lower.lstat(parent, name))
+    for file in tree.handles.files_of(node):
+        file.aliased = True
+    tree.changed(allowed, last[0].path)
+    return entry
+
+
+async def unlink(tree: Tree, parent_number: int, name: bytes, caller: Caller) -> None:
+    """Take a name away. Whoever has the file open keeps it."""
+    await _take(tree, Op.UNLINK, (parent_number, name), os.unlink, caller)
+
+
+async def rmdir(tree: Tree, parent_number: int, name: bytes, caller: Caller) -> None:
+    """Remove an empty directory."""
+    await _take(tree, Op.RMDIR, (parent_number, name), os.rmdir, caller)
+
+
+async def _take(
+    tree: Tree, op: Op, place: tuple[int, bytes], call: Callable[..., None], caller: Caller
+) -> None:
+    parent, name = tree.directory(place[0], op, caller.pid), place[1]
+    last: list[tuple[Target, os.stat_result]] = []
+
+    def describe() -> Sequence[Target]:
+        found = tree.lower.lstat(parent, name)
+        last[:] = [(tree.target(parent, name, found), found)]
+        return [last[0][0]]
+
+    allowed = await tree.gate.require(op, caller.pid, describe)
+    target, found = last[0]
+    with tree.orphaning(parent, name, found):
+        call(name, dir_fd=tree.lower.directory(parent))
+    tree.removed(parent, name, found)
+    tree.companions.gone(target.path)
+    tree.changed(allowed, target.path)

@@ -1,0 +1,223 @@
+"""Opening, creating and writing files: where most changes pass."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from leasefs.core.policy import Allowed, Op, Target
+from leasefs.mount.handles import OpenFile, OpenVirtual
+from leasefs.mount.lower import stale
+from leasefs.mount.owner import umask_of
+
+if TYPE_CHECKING:
+    from leasefs.mount.inodes import Node
+    from leasefs.mount.shapes import Caller
+    from leasefs.mount.tree import Entry, Tree
+
+# Of the caller's flags only these are passed on. Creation is done apart and exclusively, truncation
+# after the check, O_DIRECT would need aligned buffers, and appends are made by each write, since a
+# mapping written through the same descriptor has to land where it belongs (pwrite(2), BUGS).
+_PASSED_ON = os.O_ACCMODE | os.O_SYNC | os.O_DSYNC | os.O_NOATIME
+
+
+class Opened(NamedTuple):
+    """An open file's handle, and whether the pages that the kernel has of it are still right."""
+
+    handle: int
+    keep_cache: bool
+    direct_io: bool = False
+
+
+def wants_write(flags: int) -> bool:
+    """Whether an open with these flags may change the file."""
+    return flags & os.O_ACCMODE != os.O_RDONLY or bool(flags & os.O_TRUNC)
+
+
+async def open_file(tree: Tree, number: int, flags: int, caller: Caller) -> Opened:
+    """Open an existing file. O_TRUNC acts after the check (it reaches us: FUSE_ATOMIC_O_TRUNC)."""
+    if tree.control.owns(number):
+        if wants_write(flags):
+            tree.subject(number, Op.OPEN, caller.pid)
+        content = tree.control.content(number)
+        return Opened(tree.handles.add(OpenVirtual(content)), keep_cache=False, direct_io=True)
+    node = tree.node(number)
+    if not wants_write(flags):
+        return _opened(tree, OpenFile(tree.lower.open(node, flags & _PASSED_ON), node, flags))
+    op = Op.TRUNCATE if flags & os.O_TRUNC else Op.OPEN
+    allowed = await tree.gate.require(
+        op, caller.pid, lambda: tree.content_target(node, tree.stat(node))
+    )
+    return _open_allowed(tree, node, flags, allowed, caller)
+
+
+def _open_allowed(tree: Tree, node: Node, flags: int, allowed: Allowed, caller: Caller) -> Opened:
+    fd = tree.lower.open(node, flags & _PASSED_ON)
+    try:
+        if flags & os.O_TRUNC:
+            _truncate(tree, node, fd, flags)
+            tree.gate.wrote(allowed)
+    except BaseException:
+        os.close(fd)
+        raise
+    return _opened(tree, _writable(tree, node, fd, flags, allowed, caller))
+
+
+def _truncate(tree: Tree, node: Node, fd: int, flags: int) -> None:
+    if flags & os.O_ACCMODE != os.O_RDONLY:
+        os.ftruncate(fd, 0)
+        return
+    writable = tree.lower.open(node, os.O_WRONLY)
+    try:
+        os.ftruncate(writable, 0)
+    finally:
+        os.close(writable)
+
+
+def _writable(
+    tree: Tree, node: Node, fd: int, flags: int, allowed: Allowed, caller: Caller
+) -> OpenFile:
+    path = tree.inodes.path(node) or b""
+    file = OpenFile(fd, node, flags, path, caller.pid, text=os.readlink(f"/proc/self/fd/{fd}"))
+    found = os.fstat(fd)
+    file.aliased = found.st_nlink > 1
+    if file.writes:
+        tree.use(file, allowed.lease.token if allowed.lease else 0)
+    tree.links.touched(node, found)
+    tree.ground.changed(path)
+    return file
+
+
+def _opened(tree: Tree, file: OpenFile) -> Opened:
+    found = os.fstat(file.fd)
+    stamp = (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    same = file.node.stamp == stamp
+    file.node.stamp = stamp
+    return Opened(tree.handles.add(file), keep_cache=same)
+
+
+async def create(
+    tree: Tree, parent_number: int, name: bytes, mode: int, flags: int, caller: Caller
+) -> tuple[Opened, Entry]:
+    """Create a file and open it in one step, with the access asked for whatever its mode.
+
+    A file that appeared meanwhile is opened instead, unless O_EXCL says otherwise, and only under
+    the check that opening it needs.
+    """
+    parent = tree.directory(parent_number, Op.CREATE, caller.pid)
+    target: list[Target] = []
+
+    def describe() -> list[Target]:
+        target[:] = [tree.target(parent, name, tree.look(parent, name))]
+        return target
+
+    allowed = await tree.gate.require(Op.CREATE, caller.pid, describe)
+    try:
+        fd = _create(tree, parent, name, mode, flags, caller)
+    except FileExistsError:
+        if flags & os.O_EXCL:
+            raise
+        return await _open_instead(tree, parent, name, flags, caller)
+    found = os.fstat(fd)
+    entry = tree.entry(parent, name, found)
+    node = tree.node(entry.number)
+    if allowed.companion:
+        tree.companions.made(target[0].path, node.key)
+    tree.changed(allowed, target[0].path)
+    opened = _opened(tree, _writable(tree, node, fd, flags, allowed, caller))
+    return opened, entry
+
+
+def _create(tree: Tree, parent: Node, name: bytes, mode: int, flags: int, caller: Caller) -> int:
+    directory = tree.lower.directory(parent)
+    ours = flags & _PASSED_ON | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with umask_of(caller):
+        fd = os.open(name, ours, stat.S_IMODE(mode), dir_fd=directory)
+    try:
+        tree.owner.adopt_file(fd, directory, caller)
+    except BaseException:
+        os.close(fd)
+        os.unlink(name, dir_fd=directory)
+        raise
+    return fd
+
+
+async def _open_instead(
+    tree: Tree, parent: Node, name: bytes, flags: int, caller: Caller
+) -> tuple[Opened, Entry]:
+    found = tree.lower.lstat(parent, name)
+    if not stat.S_ISREG(found.st_mode):
+        raise stale("something else was created meanwhile")
+    entry = tree.entry(parent, name, found)
+    try:
+        return await open_file(tree, entry.number, flags, caller), entry
+    except BaseException:
+        tree.forget(entry.number, 1)
+        raise
+
+
+async def write(tree: Tree, handle: int, offset: int, data: bytes) -> int:
+    """Write all of `data`; checks the handle's lease first (P2)."""
+    file = tree.handles.file(handle)
+    if not tree.gate.may_write(file):
+        await check_handle(tree, Op.WRITE, file)
+    _write_all(file, offset, data, append=file.appends_only and _only_appends(tree, file))
+    if file.token:
+        tree.gate.holdings.wrote(file.token)
+    if file.aliased:
+        tree.links.touched(file.node, os.fstat(file.fd))
+    return len(data)
+
+
+def _only_appends(tree: Tree, file: OpenFile) -> bool:
+    # Pages written through a mapping may be sent by any handle that can write. Such a mapping needs
+    # one opened O_RDWR; without one every write here is an append, and the file's end is the lower
+    # file's: the kernel's idea of the size is up to a second old when others append as well.
+    return all(other.appends_only or not other.writes for other in tree.handles.files_of(file.node))
+
+
+def _write_all(file: OpenFile, offset: int, data: bytes, *, append: bool) -> None:
+    flags = os.RWF_APPEND if append else 0
+    rest = memoryview(data)
+    while rest:
+        done = os.pwritev(file.fd, [rest], offset, flags)
+        offset += done
+        rest = rest[done:]
+
+
+async def check_handle(tree: Tree, op: Op, file: OpenFile) -> None:
+    """The full check of a change through a handle, where `Gate.may_write` could not say yes.
+
+    Raises:
+        Refusal: LAPSED while the lease is not confirmed, LOST when it is gone.
+    """
+    if file.token == 0 and not file.aliased:
+        if os.readlink(f"/proc/self/fd/{file.fd}") == file.text:
+            return
+        tree.rebind(file)
+    if file.token != 0:
+        await tree.gate.require_write(op, file)
+    if file.aliased:
+        await tree.gate.require(
+            op, file.pid, lambda: tree.content_target(file.node, tree.stat(file.node))
+        )
+
+
+def release(tree: Tree, handle: int) -> None:
+    """The last user of a handle closed it."""
+    closed = tree.handles.pop(handle)
+    if isinstance(closed, OpenFile) and closed.use_id:
+        tree.gate.holdings.writer_closed(closed.use_id)
+        closed.use_id = 0
+
+
+async def sync(tree: Tree, handle: int, *, data_only: bool) -> None:
+    """Bring a file or directory to disk, in a worker thread."""
+    opened = tree.handles.get(handle)
+    if isinstance(opened, OpenVirtual):
+        return
+    call = os.fdatasync if data_only else os.fsync
+    await trio.to_thread.run_sync(call, opened.fd)

@@ -1,0 +1,63 @@
+"""Who owns what is created.
+
+A mount made by root serves many users: what they create belongs to them, as it would on the plain
+directory (inode_init_owner in fs/inode.c). A mount made by an ordinary user creates as that user.
+
+The caller's umask is set around each creating call, and nowhere else: the lower file system then
+applies it, or leaves it aside where a default ACL says so, exactly once.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from leasefs.mount.shapes import Caller
+
+
+@contextmanager
+def umask_of(caller: Caller) -> Iterator[None]:
+    """Create under the caller's umask. Nothing may be awaited inside."""
+    ours = os.umask(caller.umask)
+    try:
+        yield
+    finally:
+        os.umask(ours)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Gives new objects to their creator. `for_others` is set when the mount serves all users."""
+
+    for_others: bool
+
+    def adopt_file(self, fd: int, parent_fd: int, caller: Caller) -> None:
+        """Give a file just created through `fd` to the caller."""
+        if not self.for_others:
+            return
+        found = os.fstat(fd)
+        uid, gid = self._ids(found, parent_fd, caller)
+        if (uid, gid) != (found.st_uid, found.st_gid):
+            os.fchown(fd, uid, gid)
+            if found.st_mode & (stat.S_ISUID | stat.S_ISGID):  # chown(2) took them away
+                os.fchmod(fd, stat.S_IMODE(found.st_mode))
+
+    def adopt_name(self, name: bytes, parent_fd: int, caller: Caller) -> None:
+        """Give what was just created at `name` (not followed) to the caller."""
+        if not self.for_others:
+            return
+        found = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
+        uid, gid = self._ids(found, parent_fd, caller)
+        if (uid, gid) == (found.st_uid, found.st_gid):
+            return
+        os.chown(name, uid, gid, dir_fd=parent_fd, follow_symlinks=False)
+
+    def _ids(self, found: os.stat_result, parent_fd: int, caller: Caller) -> tuple[int, int]:
+        inherits = os.fstat(parent_fd).st_mode & stat.S_ISGID
+        return caller.uid, found.st_gid if inherits else caller.gid

@@ -1,0 +1,73 @@
+"""The last refusals, kept for the person or agent who wonders about an errno (P10)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from leasefs.core.paths import shown
+from leasefs.core.policy import Reason, RefusalRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from leasefs.mount.errnos import Refusal
+
+log = logging.getLogger(__name__)
+
+KEPT = 100
+
+ADVICE: dict[Reason, str] = {
+    Reason.NOT_LEASED: "claim it first: leasefs claim {path}",
+    Reason.LAPSED: "the ledger has not confirmed the lease lately; try again, or see: leasefs status",
+    Reason.LOST: "claim again, then open the file anew: leasefs claim {path}",
+    Reason.TREE_NOT_LEASED: "claim the whole directory: leasefs claim {path}/",
+    Reason.ALIAS_NOT_LEASED: "the file has several names (hard links); claim this one too: leasefs claim {path}",
+    Reason.CONTROL: ".leasefs shows the state of the mount and cannot be changed",
+    Reason.BORDER: "copy it instead of moving it",
+}
+
+
+def advice_for(record: RefusalRecord) -> str:
+    """What to do next, one line."""
+    return ADVICE[record.reason].format(path=shown(record.path) or ".")
+
+
+def program_of(pid: int) -> str:
+    """The program name of a process; empty if it is gone or in another PID namespace."""
+    try:
+        with open(f"/proc/{pid}/comm", "rb") as file:
+            return file.read().strip().decode(errors="backslashreplace")
+    except OSError:
+        return ""
+
+
+class RefusalLog:
+    """The last `KEPT` refusals of this mount; passes each on to `tell`."""
+
+    def __init__(self, tell: Callable[[RefusalRecord], None]) -> None:
+        self._tell = tell
+        self._last: deque[RefusalRecord] = deque(maxlen=KEPT)
+
+    def add(self, refusal: Refusal, pid: int) -> None:
+        """Note a refusal met by process `pid`."""
+        refused = refusal.refused
+        record = RefusalRecord(
+            op=refused.op,
+            path=refused.path,
+            reason=refused.reason,
+            errno=refusal.errno,
+            pid=pid,
+            program=program_of(pid),
+            wall_s=time.clock_gettime(time.CLOCK_REALTIME),
+            lease_id=refused.lease.lease_id if refused.lease else None,
+        )
+        log.info("refused: %s %s: %s", record.op.value, shown(record.path), record.reason.value)
+        self._last.append(record)
+        self._tell(record)
+
+    def newest_first(self) -> Iterable[RefusalRecord]:
+        """The kept refusals."""
+        return reversed(self._last)

@@ -1,0 +1,118 @@
+"""rename(2) with all its flags: the operation that touches up to two trees at once."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from leasefs.core.policy import Op, Place, Reason, Refused, Target
+from leasefs.mount.lower import RENAME_EXCHANGE, RENAME_NOREPLACE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from leasefs.mount.inodes import Node
+    from leasefs.mount.shapes import Caller
+    from leasefs.mount.tree import Tree
+
+
+@dataclass(slots=True)
+class _End:
+    """One of the two names, as last looked at."""
+
+    parent: Node
+    name: bytes
+    found: os.stat_result | None = None
+    path: bytes = b""
+
+    @property
+    def is_dir(self) -> bool:
+        return self.found is not None and stat.S_ISDIR(self.found.st_mode)
+
+
+async def rename(
+    tree: Tree,
+    old: tuple[int, bytes],
+    new: tuple[int, bytes],
+    flags: int,
+    caller: Caller,
+) -> None:
+    """Move `old` (parent number, name) to `new`, or exchange the two.
+
+    Both names change, and so does everything below a directory. EINVAL for flags that a mount has no
+    use for (RENAME_WHITEOUT).
+    """
+    if flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+    source = _End(tree.directory(old[0], Op.RENAME, caller.pid), old[1])
+    goal = _End(tree.directory(new[0], Op.RENAME, caller.pid), new[1])
+    allowed = await tree.gate.require(
+        Op.RENAME, caller.pid, lambda: _describe(tree, source, goal, flags, caller)
+    )
+    replaced = goal.found if not flags & RENAME_EXCHANGE else None
+    keeping = (
+        tree.orphaning(goal.parent, goal.name, replaced) if replaced is not None else nullcontext()
+    )
+    with keeping:
+        tree.lower.rename(source.parent, source.name, goal.parent, goal.name, flags)
+    if not _same_inode(tree, source, goal):
+        _note_names(tree, source, goal, flags)
+        _note_companions(tree, source, goal, flags, companion=allowed.companion)
+    tree.changed(allowed, source.path, goal.path)
+
+
+def _describe(tree: Tree, source: _End, goal: _End, flags: int, caller: Caller) -> Sequence[Target]:
+    source.found = tree.lower.lstat(source.parent, source.name)
+    goal.found = tree.look(goal.parent, goal.name)
+    # What moves to a name that does not exist yet is judged there by what it is.
+    goal_dir = goal.is_dir or source.is_dir
+    source_dir = source.is_dir or (bool(flags & RENAME_EXCHANGE) and goal.is_dir)
+    ends = (
+        tree.target(source.parent, source.name, source.found, moves=True, is_dir=source_dir),
+        tree.target(goal.parent, goal.name, goal.found, moves=True, is_dir=goal_dir),
+    )
+    source.path, goal.path = ends[0].path, ends[1].path
+    for end in ends:
+        if end.place is Place.GIT and tree.ground.is_git_root(end.path):
+            tree.gate.refuse(Refused(Reason.BORDER, Op.RENAME, end.path), caller.pid)
+    return ends
+
+
+def _same_inode(tree: Tree, source: _End, goal: _End) -> bool:
+    # rename(2): two names of one file, nothing happens.
+    if source.found is None or goal.found is None:
+        return False
+    return tree.inodes.key_of(source.found) == tree.inodes.key_of(goal.found)
+
+
+def _note_names(tree: Tree, source: _End, goal: _End, flags: int) -> None:
+    moved = tree.inodes.find(source.found) if source.found else None
+    other = tree.inodes.find(goal.found) if goal.found else None
+    at_source, at_goal = (source.parent, source.name), (goal.parent, goal.name)
+    if other is not None:
+        tree.inodes.lose_name(other, *at_goal)
+    if moved is not None:
+        tree.inodes.move(moved, at_source, at_goal)
+    if other is not None and flags & RENAME_EXCHANGE:
+        tree.inodes.add_name(other, *at_source)
+    for file in tree.handles.writers():
+        if any(
+            node is not None and tree.inodes.is_below(file.node, node) for node in (moved, other)
+        ):
+            tree.rebind(file)
+
+
+def _note_companions(tree: Tree, source: _End, goal: _End, flags: int, *, companion: bool) -> None:
+    """Follow files of an atomic save: what was made here as a companion, and backups of leased files."""
+    tree.companions.gone(source.path)
+    tree.companions.gone(goal.path)
+    if not companion:
+        return
+    if source.found is not None:
+        tree.companions.made(goal.path, tree.inodes.key_of(source.found))
+    if goal.found is not None and flags & RENAME_EXCHANGE:
+        tree.companions.made(source.path, tree.inodes.key_of(goal.found))

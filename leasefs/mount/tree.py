@@ -1,0 +1,227 @@
+"""What all operations share: the mounted tree as one value, and how things in it are named.
+
+The operations themselves are in `reading`, `opening`, `naming`, `renaming` and `attributes`. None of
+them knows FUSE: they take numbers, bytes and a caller, and raise OSError or `Refusal`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from leasefs.core.policy import Allowed, Op, Place, Reason, Refused, Target, decide
+from leasefs.mount.handles import Handles, OpenFile
+from leasefs.mount.lower import Lower, stale
+from leasefs.mount.saves import Companions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from leasefs.mount.control_dir import ControlDir
+    from leasefs.mount.gate import Gate
+    from leasefs.mount.ground import Ground
+    from leasefs.mount.inodes import Inodes, Node
+    from leasefs.mount.links import LinkedNames
+    from leasefs.mount.owner import Owner
+    from leasefs.mount.shapes import Stat
+
+# A handle that no lease can save: its file left the ground that it was opened on.
+LOST_TOKEN = -1
+
+
+class Entry(NamedTuple):
+    """What a lookup answers: the number and generation for the kernel, the attributes for users."""
+
+    number: int
+    generation: int
+    stat: Stat
+
+
+@dataclass(slots=True)
+class Tree:
+    """A mounted tree. `root_fd` was opened before mounting and is closed by whoever opened it."""
+
+    inodes: Inodes
+    lower: Lower
+    gate: Gate
+    ground: Ground
+    links: LinkedNames
+    owner: Owner
+    control: ControlDir
+    handles: Handles = field(default_factory=Handles)
+    companions: Companions = field(default_factory=Companions)
+
+    # -- finding -------------------------------------------------------------------------------
+
+    def node(self, number: int) -> Node:
+        """The node that the kernel means. ESTALE if it was never told of it."""
+        node = self.inodes.get(number)
+        if node is None:
+            raise stale("unknown inode number")
+        return node
+
+    def directory(self, number: int, op: Op, pid: int) -> Node:
+        """The directory in which a name is about to change. Refuses the control directory."""
+        return self.subject(number, op, pid)
+
+    def subject(self, number: int, op: Op, pid: int) -> Node:
+        """The node that is about to change. Refuses what belongs to the control directory."""
+        if self.control.owns(number):
+            self.gate.refuse(Refused(Reason.CONTROL, op, self.control.name), pid)
+        return self.node(number)
+
+    def stat(self, node: Node) -> os.stat_result:
+        """The node's attributes, through an open handle if no name leads to it any more."""
+        try:
+            return self.lower.stat(node)
+        except OSError as error:
+            if error.errno != errno.ESTALE:
+                raise
+            for file in self.handles.files_of(node):
+                return os.fstat(file.fd)
+            raise
+
+    def look(self, parent: Node, name: bytes) -> os.stat_result | None:
+        """What is at this name, or None."""
+        try:
+            return self.lower.lstat(parent, name)
+        except FileNotFoundError:
+            return None
+
+    def entry(self, parent: Node, name: bytes, found: os.stat_result) -> Entry:
+        """Learn what was found, and count one lookup: the kernel will be told of it."""
+        node = self.inodes.learn(parent, name, found)
+        node.lookups += 1
+        return Entry(node.number, node.generation, found)
+
+    def forget(self, number: int, lookups: int) -> None:
+        """The kernel dropped `lookups` references to an inode."""
+        for node in self.inodes.forget(number, lookups):
+            self.lower.forget(node)
+
+    # -- describing, for the gate --------------------------------------------------------------
+
+    def path_of(self, parent: Node, name: bytes) -> bytes:
+        """The path of a name below a directory. ESTALE if the directory is not where it was."""
+        above = self.inodes.path(parent)
+        if above is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        self.lower.confirm(parent, above)
+        return above + b"/" + name if above else name
+
+    def target(
+        self,
+        parent: Node,
+        name: bytes,
+        found: os.stat_result | None,
+        *,
+        is_dir: bool | None = None,
+        moves: bool = False,
+    ) -> Target:
+        """A name that is about to change.
+
+        `is_dir` says what will be there, if not what is there now. `moves` is set where everything
+        below a directory moves with it.
+        """
+        path = self.path_of(parent, name)
+        if is_dir is None:
+            is_dir = found is not None and stat.S_ISDIR(found.st_mode)
+        whole = moves and is_dir
+        place = self.ground.place(path, is_dir=is_dir)
+        if whole and place is Place.SCRATCH and not self.ground.is_scratch_tree(path):
+            place = Place.TREE
+        if found is None:
+            foreign = self.ground.is_tracked(path)
+        else:
+            foreign = not self.companions.is_ours(path, self.inodes.key_of(found))
+        return Target(path, place, whole_tree=whole, tracked=foreign)
+
+    def content_target(self, node: Node, found: os.stat_result) -> Sequence[Target]:
+        """The file itself is about to change: under each of its names inside the tree.
+
+        A file without a name is nobody else's business; its handles are checked by their tokens.
+        """
+        if node is self.inodes.root:
+            return (Target(b"", Place.TREE, tracked=True),)
+        if node.parent is None:
+            return ()
+        target = self.target(node.parent, node.name, found)
+        if found.st_nlink == 1 or node.is_dir:
+            return (target,)
+        others = [path for path in self.links.all_names(node, found) if path != target.path]
+        aliases = tuple(
+            path for path in others if self.ground.place(path, is_dir=False) is Place.TREE
+        )
+        return (Target(target.path, target.place, tracked=target.tracked, aliases=aliases),)
+
+    # -- what follows a change -----------------------------------------------------------------
+
+    def removed(self, parent: Node, name: bytes, found: os.stat_result) -> None:
+        """The inode lost this name, by unlink, rmdir or a rename over it."""
+        node = self.inodes.find(found)
+        if node is not None:
+            self.inodes.lose_name(node, parent, name)
+
+    @contextmanager
+    def orphaning(self, parent: Node, name: bytes, found: os.stat_result) -> Iterator[None]:
+        """Around a call that takes a name: if it was the last, the inode stays reachable.
+
+        Local file systems keep an unlinked inode for whoever has it open or is just opening it; so
+        does the mount, through a descriptor, until the kernel forgets the node.
+        """
+        last = found.st_nlink == 1 or stat.S_ISDIR(found.st_mode)
+        node = self.inodes.find(found) if last else None
+        if node is None or node.orphan_fd >= 0:
+            yield
+            return
+        flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(name, flags, dir_fd=self.lower.directory(parent))
+        try:
+            yield
+        except BaseException:
+            os.close(fd)
+            raise
+        node.orphan_fd = fd
+
+    def changed(self, allowed: Allowed, *paths: bytes) -> None:
+        """A change was made at these paths under this verdict."""
+        self.gate.wrote(allowed)
+        for path in paths:
+            self.ground.changed(path)
+
+    # -- handles follow their files ------------------------------------------------------------
+
+    def rebind(self, file: OpenFile) -> None:
+        """Find the lease that an open file is written under from now on.
+
+        After a rename, a handle opened under the lease of the old name must not outlive that of the
+        new one. A file that came to ground which needs no lease keeps a handle that needs none.
+        """
+        node = file.node
+        path = self.inodes.path(node)
+        file.text = os.readlink(f"/proc/self/fd/{file.fd}")
+        if path is None or node.parent is None:
+            return
+        found = self.stat(node)
+        file.aliased = found.st_nlink > 1
+        targets = (self.target(node.parent, node.name, found),)
+        holdings = self.gate.holdings
+        verdict = decide(Op.OPEN, targets, holdings.view, holdings.now_s())
+        token = LOST_TOKEN
+        if not isinstance(verdict, Refused):
+            token = verdict.lease.token if verdict.lease else 0
+        file.path = path
+        self.use(file, token)
+
+    def use(self, file: OpenFile, token: int) -> None:
+        """Bind an open file to the lease with this token, and keep that lease alive by it (P4)."""
+        if file.use_id:
+            self.gate.holdings.writer_closed(file.use_id)
+            file.use_id = 0
+        file.token = token
+        if token > 0:
+            file.use_id = self.gate.holdings.writer_opened(token, file.path, file.pid)

@@ -1,0 +1,219 @@
+"""A mount in a child process, with leases that the test sets.
+
+Run as `python -m leasefs.testing.mounted SOURCE MOUNTPOINT [--lease GLOB]...` it mounts and obeys lines
+of JSON on its standard input, answering each with one line of JSON; the first line it prints says that
+the mount is ready. `mounted()` is the other side, for fixtures: it starts the child, waits for that
+line, and at the end checks that the child ended well and left no mount.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+import trio
+
+from leasefs.core.errors import LeasefsError
+from leasefs.core.lease import Mode
+from leasefs.core.paths import text
+from leasefs.mount.mountinfo import top_at
+from leasefs.mount.mountpoint import MountOptions
+from leasefs.mount.serve import serve
+from leasefs.testing.static_holdings import StaticHoldings, held
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+
+class Fault(Exception):
+    """The fault that a test asked for."""
+
+
+# -- the child ---------------------------------------------------------------------------------
+
+
+def _leases(holdings: StaticHoldings, command: dict[str, Any]) -> dict[str, Any]:
+    now_s = holdings.now_s()
+    holdings.hold(
+        held(
+            lease["token"],
+            *lease["globs"],
+            mode=Mode(lease.get("mode", "exclusive")),
+            trusted_until_s=now_s + lease.get("trusted_for_s", 1e9),
+        )
+        for lease in command["leases"]
+    )
+    return {}
+
+
+def _report(holdings: StaticHoldings, command: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "users": [[token, text(path), pid] for token, path, pid in holdings.users.values()],
+        "written": sorted(holdings.written),
+        "asked": holdings.asked,
+        "refusals": [
+            {
+                "op": record.op.value,
+                "path": text(record.path),
+                "reason": record.reason.name,
+                "errno": record.errno,
+                "pid": record.pid,
+                "program": record.program,
+            }
+            for record in holdings.refusals
+        ],
+    }
+
+
+def _ahead(holdings: StaticHoldings, command: dict[str, Any]) -> dict[str, Any]:
+    holdings.ahead_s = float(command["ahead_s"])
+    return {}
+
+
+def _fault(holdings: StaticHoldings, command: dict[str, Any]) -> dict[str, Any]:
+    raise Fault("asked for by the test")
+
+
+_COMMANDS: dict[str, Callable[[StaticHoldings, dict[str, Any]], dict[str, Any]]] = {
+    "leases": _leases,
+    "report": _report,
+    "ahead": _ahead,
+    "fault": _fault,
+}
+
+
+def _say(answer: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+async def _obey(holdings: StaticHoldings) -> None:
+    buffer = b""
+    async with trio.lowlevel.FdStream(os.dup(0)) as commands:
+        async for data in commands:
+            buffer += data
+            while b"\n" in buffer:
+                line, _, buffer = buffer.partition(b"\n")
+                command = json.loads(line)
+                _say(_COMMANDS[command["do"]](holdings, command))
+
+
+async def _run(options: MountOptions, globs: Sequence[str]) -> None:
+    holdings = StaticHoldings()
+    if globs:
+        holdings.hold([held(1, *globs)])
+    async with trio.open_nursery() as nursery:
+
+        def ready() -> None:
+            _say({"ready": os.getpid()})
+            nursery.start_soon(_obey, holdings)
+
+        control = {"agent": lambda: options.agent.encode() + b"\n"}
+        await serve(options, holdings, control, ready)
+        nursery.cancel_scope.cancel()
+
+
+def main() -> None:
+    """The child's entry."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("source")
+    parser.add_argument("mountpoint")
+    parser.add_argument("--agent", default="agent-07")
+    parser.add_argument("--lease", action="append", default=[])
+    parser.add_argument("--no-xattrs", action="store_true")
+    parser.add_argument("--allow-other", action="store_true")
+    parser.add_argument("--unmount-within", type=float, default=5.0)
+    args = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING)
+    options = MountOptions(
+        args.source,
+        args.mountpoint,
+        args.agent,
+        allow_other=args.allow_other,
+        xattrs=not args.no_xattrs,
+        unmount_within_s=args.unmount_within,
+    )
+    try:
+        trio.run(_run, options, args.lease)
+    except* LeasefsError as errors:
+        _say({"error": str(errors.exceptions[0])})
+        sys.exit(1)
+
+
+# -- the parent --------------------------------------------------------------------------------
+
+
+@dataclass
+class Mounted:
+    """A running child. `root` is the mountpoint, `source` the tree as seen from outside."""
+
+    process: subprocess.Popen[bytes]
+    source: str
+    root: str
+
+    def tell(self, do: str, **details: object) -> dict[str, Any]:
+        """Send one command, return the answer."""
+        _pipe(self.process.stdin).write(json.dumps({"do": do, **details}).encode() + b"\n")
+        _pipe(self.process.stdin).flush()
+        return self.answer()
+
+    def answer(self) -> dict[str, Any]:
+        """The next line of the child."""
+        line = _pipe(self.process.stdout).readline()
+        assert line, "the mount's process ended"
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def hold(self, *leases: dict[str, Any]) -> None:
+        """Replace the leases: dicts of token, globs, and perhaps mode and trusted_for_s."""
+        self.tell("leases", leases=leases)
+
+    def report(self) -> dict[str, Any]:
+        """What the mount told its holdings, and how many descriptors it has open."""
+        return self.tell("report")
+
+
+def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
+    assert stream is not None
+    return stream
+
+
+@contextmanager
+def mounted(
+    source: str, root: str, *flags: str, user: int | None = None, ends_well: bool = True
+) -> Iterator[Mounted]:
+    """Mount `source` at `root`, as `user` if given; checks the end unless told that it will be bad."""
+    command = [sys.executable, "-m", "leasefs.testing.mounted", source, root, *flags]
+    if user is not None:
+        ids = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+        command = ["setpriv", *ids, "--", *command]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/"
+    ) as process:
+        child = Mounted(process, source, root)
+        try:
+            first = child.answer()
+            assert "ready" in first, first
+            yield child
+        finally:
+            process.send_signal(signal.SIGTERM)
+            code = process.wait(timeout=20)
+            left = top_at(os.path.realpath(root))
+            if left is not None and left.is_leasefs:
+                subprocess.run(["umount", "-l", root], check=True)
+            if ends_well:
+                assert code == 0, f"the mount's process ended with {code}"
+                assert left is None or not left.is_leasefs, f"{root} is still mounted"
+
+
+if __name__ == "__main__":
+    main()
