@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasefs.store.errors import StoreCorrupt, StoreError, StoreFileError, StoreUnavailable
+from leasefs.store.errors import StoreCorrupt, StoreError, StoreUnavailable
 from leasefs.store.port import Entry, Snapshot
 from leasefs.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 EVENTS = 200
@@ -355,50 +354,6 @@ def test_an_illegible_witness_stops_nobody(path: Path, record: bytes) -> None:
     assert path.with_name("ledger.db.head").read_bytes().startswith(b"%020d " % (EVENTS + 1))
     os.truncate(path, 4_096 * 3)
     refused(path)
-
-
-MUTATIONS: dict[str, Callable[[bytearray, random.Random], None]] = {
-    "one byte": lambda raw, rng: raw.__setitem__(rng.randrange(len(raw)), rng.randrange(256)),
-    "a sector zeroed": lambda raw, rng: _overwrite(raw, rng, bytes(512)),
-    "a page of noise": lambda raw, rng: _overwrite(raw, rng, rng.randbytes(4096)),
-    "cut": lambda raw, rng: raw.__delitem__(slice(rng.randrange(len(raw)), None)),
-}
-
-
-def _overwrite(raw: bytearray, rng: random.Random, block: bytes) -> None:
-    at = rng.randrange(len(raw) // len(block)) * len(block)
-    raw[at : at + len(block)] = block
-
-
-@pytest.mark.parametrize("kind", MUTATIONS)
-def test_random_damage_never_yields_a_wrong_event(path: Path, kind: str) -> None:
-    """Whatever happened to the file: right events or a StoreFileError, nothing third, nothing reset."""
-    sound = path.read_bytes()
-    rng = random.Random(kind)
-    refusals = 0
-    for _ in range(60):
-        raw = bytearray(sound)
-        MUTATIONS[kind](raw, rng)
-        if not raw:
-            continue
-        for suffix in ("-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-        path.write_bytes(raw)
-        try:
-            store = SqliteStore(path)
-        except StoreFileError:
-            refusals += 1
-            continue
-        try:
-            for seq in range(1, EVENTS + 1):
-                assert store.read(seq - 1, 1) == [Entry(seq, event(seq))]
-            assert store.head() == EVENTS
-        except StoreFileError:
-            refusals += 1
-            assert store.verify().problems
-        finally:
-            store.close()
-    assert refusals > 0
 
 
 def test_every_message_names_the_file_and_a_next_step(path: Path) -> None:
