@@ -69,7 +69,7 @@ class Gate:
 
     def may_write(self, file: OpenFile) -> bool:
         """The hot path: is the handle's own lease still trusted? False means: ask `require_write`."""
-        if file.token <= 0 or file.aliased:
+        if file.token <= 0 or file.aliased or file.unsure:
             return False
         lease = self.holdings.view.by_token.get(file.token)
         return lease is not None and self.holdings.now_s() < lease.trusted_until_s

@@ -28,6 +28,10 @@ class Ground(Protocol):
         """Whether the path is the territory's git directory itself."""
         ...
 
+    def directory_changed(self, path: bytes) -> None:
+        """A directory came to this path, went from it, or moved."""
+        ...
+
     def changed(self, path: bytes) -> None:
         """This path was changed through the mount; rules that depend on it are read again."""
         ...
@@ -56,6 +60,9 @@ class TreeOnly:
     def is_git_root(self, path: bytes) -> bool:
         """There is no git directory."""
         return False
+
+    def directory_changed(self, path: bytes) -> None:
+        """There are no rules to read again."""
 
     def changed(self, path: bytes) -> None:
         """There are no rules to read again."""

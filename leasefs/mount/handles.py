@@ -27,6 +27,8 @@ class OpenFile:
     pid: int = 0
     token: int = 0
     use_id: int = 0
+    # The file moved; the lease it is written under has to be found anew.
+    unsure: bool = False
     # Where the kernel says the file is. Watched on handles that need no lease: a file that somebody
     # moves out of scratch must not be written any more.
     text: str = ""

@@ -145,3 +145,5 @@ async def _take(
     tree.removed(parent, name, found)
     tree.companions.gone(target.path)
     tree.changed(allowed, target.path)
+    if op is Op.RMDIR:
+        tree.ground.directory_changed(target.path)

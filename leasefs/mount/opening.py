@@ -80,14 +80,11 @@ def _truncate(tree: Tree, node: Node, fd: int, flags: int) -> None:
 def _writable(
     tree: Tree, node: Node, fd: int, flags: int, allowed: Allowed, caller: Caller
 ) -> OpenFile:
-    path = tree.inodes.path(node) or b""
-    file = OpenFile(fd, node, flags, path, caller.pid, text=os.readlink(f"/proc/self/fd/{fd}"))
-    found = os.fstat(fd)
-    file.aliased = found.st_nlink > 1
+    file = OpenFile(fd, node, flags, pid=caller.pid)
     if file.writes:
-        tree.use(file, allowed.lease.token if allowed.lease else 0)
-    tree.links.touched(node, found)
-    tree.ground.changed(path)
+        tree.bind(file, allowed)
+    tree.links.touched(node, os.fstat(fd))
+    tree.ground.changed(tree.inodes.path(node) or b"")
     return file
 
 
@@ -194,16 +191,17 @@ async def check_handle(tree: Tree, op: Op, file: OpenFile) -> None:
     Raises:
         Refusal: LAPSED while the lease is not confirmed, LOST when it is gone.
     """
-    if file.token == 0 and not file.aliased:
+    if file.token == 0 and not file.aliased and not file.unsure:
         if os.readlink(f"/proc/self/fd/{file.fd}") == file.text:
             return
-        tree.rebind(file)
+        file.unsure = True
     if file.token != 0:
         await tree.gate.require_write(op, file)
-    if file.aliased:
-        await tree.gate.require(
+    if file.aliased or file.unsure:
+        allowed = await tree.gate.require(
             op, file.pid, lambda: tree.content_target(file.node, tree.stat(file.node))
         )
+        tree.bind(file, allowed)
 
 
 def release(tree: Tree, handle: int) -> None:

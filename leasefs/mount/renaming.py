@@ -63,6 +63,9 @@ async def rename(
         _note_names(tree, source, goal, flags)
         _note_companions(tree, source, goal, flags, companion=allowed.companion)
     tree.changed(allowed, source.path, goal.path)
+    if source.is_dir or goal.is_dir:
+        tree.ground.directory_changed(source.path)
+        tree.ground.directory_changed(goal.path)
 
 
 def _describe(tree: Tree, source: _End, goal: _End, flags: int, caller: Caller) -> Sequence[Target]:

@@ -14,7 +14,6 @@ import trio
 from leasefs.core.errors import NotMounted
 from leasefs.mount.control_dir import ControlDir
 from leasefs.mount.gate import Gate
-from leasefs.mount.ground import Ground, TreeOnly
 from leasefs.mount.inodes import Inodes
 from leasefs.mount.links import LinkedNames
 from leasefs.mount.lower import Lower
@@ -23,12 +22,14 @@ from leasefs.mount.mountpoint import MountOptions, check, fuse_options, mount_as
 from leasefs.mount.operations import Operations
 from leasefs.mount.owner import Owner
 from leasefs.mount.refusals import RefusalLog
+from leasefs.mount.scratch import GitGround
 from leasefs.mount.tree import Tree
 from leasefs.mount.unmounting import unmount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from leasefs.mount.ground import Ground
     from leasefs.mount.holdings import Holdings
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ def build_tree(
         lower=lower,
         gate=gate,
         ground=ground,
-        links=LinkedNames(lower, inodes),
+        links=LinkedNames(lower, inodes, skip=b".git" if ground.is_git_root(b".git") else None),
         owner=Owner(for_others),
         control=control,
     )
@@ -80,11 +81,13 @@ async def serve(
     try:
         os.chdir("/")
         os.umask(0)
+        ground = GitGround(root_fd, holdings.now_s)
+        await ground.load()
         gate = Gate(holdings, refusals or RefusalLog(holdings.refused))
         tree = build_tree(
             root_fd,
             gate,
-            TreeOnly(),
+            ground,
             ControlDir(control, os.geteuid(), os.getegid()),
             for_others=options.for_others,
             directories=raise_file_limit() // 4,
@@ -93,6 +96,7 @@ async def serve(
         await _serve_mounted(mountpoint, options, ready)
         tree.handles.close_all()
         tree.lower.close()
+        ground.close()
     finally:
         os.close(root_fd)
 

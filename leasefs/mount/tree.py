@@ -9,11 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.core.policy import Allowed, Op, Place, Reason, Refused, Target, decide
+from leasefs.mount.gate import Wanting
 from leasefs.mount.handles import Handles, OpenFile
 from leasefs.mount.lower import Lower, stale
 from leasefs.mount.saves import Companions
@@ -196,32 +197,41 @@ class Tree:
     # -- handles follow their files ------------------------------------------------------------
 
     def rebind(self, file: OpenFile) -> None:
-        """Find the lease that an open file is written under from now on.
+        """A rename moved an open file: find the lease that it is written under from now on.
 
-        After a rename, a handle opened under the lease of the old name must not outlive that of the
-        new one. A file that came to ground which needs no lease keeps a handle that needs none.
+        A handle opened under the lease of the old name must not outlive that of the new one. Where
+        the answer needs something that is not known yet, the next write finds it.
         """
-        node = file.node
-        path = self.inodes.path(node)
-        file.text = os.readlink(f"/proc/self/fd/{file.fd}")
-        if path is None or node.parent is None:
-            return
-        found = self.stat(node)
-        file.aliased = found.st_nlink > 1
-        targets = (self.target(node.parent, node.name, found),)
-        holdings = self.gate.holdings
-        verdict = decide(Op.OPEN, targets, holdings.view, holdings.now_s())
-        token = LOST_TOKEN
-        if not isinstance(verdict, Refused):
-            token = verdict.lease.token if verdict.lease else 0
-        file.path = path
-        self.use(file, token)
+        file.unsure = True
+        file.text = _text(file)
+        with suppress(Wanting):
+            targets = self.content_target(file.node, self.stat(file.node))
+            holdings = self.gate.holdings
+            verdict = decide(Op.OPEN, targets, holdings.view, holdings.now_s())
+            if isinstance(verdict, Allowed):
+                self.bind(file, verdict)
+            else:
+                self.use(file, LOST_TOKEN)
+
+    def bind(self, file: OpenFile, allowed: Allowed) -> None:
+        """Write an open file under this verdict from now on."""
+        file.path = self.inodes.path(file.node) or file.path
+        file.text = _text(file)
+        file.aliased = os.fstat(file.fd).st_nlink > 1
+        file.unsure = False
+        self.use(file, allowed.lease.token if allowed.lease else 0)
 
     def use(self, file: OpenFile, token: int) -> None:
         """Bind an open file to the lease with this token, and keep that lease alive by it (P4)."""
+        if token == file.token and bool(file.use_id) == (token > 0):
+            return
         if file.use_id:
             self.gate.holdings.writer_closed(file.use_id)
             file.use_id = 0
         file.token = token
         if token > 0:
             file.use_id = self.gate.holdings.writer_opened(token, file.path, file.pid)
+
+
+def _text(file: OpenFile) -> str:
+    return os.readlink(f"/proc/self/fd/{file.fd}")

@@ -1,0 +1,214 @@
+"""The ground of a git working tree: what git ignores and does not track is scratch.
+
+Asked inline, so it answers from memory; what has to be read first is fetched in a worker thread
+(`gate.Wanting`). Nothing is declared scratch before it was confirmed within the last second that the
+index and the ignore files are still those that were read: others change them beneath the mount. Whatever
+cannot be read leaves the path tree, which needs a lease.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+import trio
+
+from leasefs.core.policy import Place
+from leasefs.mount.gate import Wanting
+from leasefs.mount.ground import is_control
+from leasefs.vcs.beneath import open_directory
+from leasefs.vcs.errors import VcsError
+from leasefs.vcs.gitdir import GitDir, find_git
+from leasefs.vcs.ignore import IgnoreRules
+from leasefs.vcs.tracked import TrackedPaths, load_tracked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+log = logging.getLogger(__name__)
+
+_TRUSTED_FOR_S = 1.0
+_STAMPS = 1 << 14
+
+Stamp = tuple[int, int, int, int] | None
+
+
+class GitGround:
+    """Implements `ground.Ground`. `root_fd` stays the caller's."""
+
+    def __init__(self, root_fd: int, now_s: Callable[[], float]) -> None:
+        self._root_fd = root_fd
+        self._now_s = now_s
+        self._gitdir: GitDir | None = None
+        self._tracked: TrackedPaths | None = None
+        self._rules: IgnoreRules | None = None
+        # Why a reload is due; empty when what was read is current.
+        self._due: set[str] = {"all"}
+        self._index_checked_s = 0.0
+        # When each `.gitignore` was last looked at, and what it was when it was read.
+        self._ignores: dict[bytes, tuple[float, Stamp]] = {}
+        self._one_load = trio.Lock()
+
+    def close(self) -> None:
+        """Close the git directory."""
+        if self._gitdir is not None:
+            self._gitdir.close()
+            self._gitdir = None
+        self._tracked = self._rules = None
+
+    # -- answers -------------------------------------------------------------------------------
+
+    def place(self, path: bytes, *, is_dir: bool) -> Place:
+        """The kind of ground; see `Ground`."""
+        if is_control(path):
+            return Place.CONTROL
+        if "all" in self._due:
+            raise Wanting(self.load)
+        if self._gitdir is None or self._rules is None:
+            return Place.TREE
+        if self._gitdir.owns(path):
+            return Place.GIT
+        directory = path.rpartition(b"/")[0]
+        if not self._rules.is_prepared(directory):
+            raise Wanting(lambda: self._prepare(directory))
+        if not self._rules.is_scratch(path, is_dir):
+            return Place.TREE
+        self._confirm(directory)
+        return Place.SCRATCH
+
+    def is_tracked(self, path: bytes) -> bool:
+        """Whether git tracks the path. Without readable git data, everything might be."""
+        if self._due:
+            raise Wanting(self.load)
+        if self._gitdir is None:
+            return False
+        return self._tracked is None or self._tracked.is_tracked(path)
+
+    def is_scratch_tree(self, directory: bytes) -> bool:
+        """Whether everything below the directory is scratch."""
+        return self._rules is not None and self._rules.scratch_directory(directory)
+
+    def is_git_root(self, path: bytes) -> bool:
+        """Whether the path is the git directory itself."""
+        return path == b".git" and self._gitdir is not None
+
+    # -- changes -------------------------------------------------------------------------------
+
+    def changed(self, path: bytes) -> None:
+        """A file changed through the mount: the index, an ignore file, or nothing of ours."""
+        name = path.rpartition(b"/")[2]
+        if name == b".gitignore":
+            if self._rules is not None:
+                self._rules.invalidate(path)
+            self._forget_stamps(path.rpartition(b"/")[0])
+        elif path == b".git/index":
+            self._due.add("index")
+        elif path in {b".git/info/exclude", b".git/config"}:
+            self._due.add("excludes")
+        elif path in {b".git", b".git/HEAD"} and self._gitdir is None:
+            self._due.add("all")
+
+    def directory_changed(self, path: bytes) -> None:
+        """A directory came, went or moved."""
+        if self._rules is not None:
+            self._rules.invalidate(path)
+        self._forget_stamps(path)
+
+    def _forget_stamps(self, directory: bytes) -> None:
+        prefix = directory + b"/" if directory else b""
+        for known in [d for d in self._ignores if d == directory or d.startswith(prefix)]:
+            del self._ignores[known]
+
+    # -- is what was read still current --------------------------------------------------------
+
+    def _confirm(self, directory: bytes) -> None:
+        """Raises `Wanting` if the index or an ignore file above `directory` is not the one that was read."""
+        now_s = self._now_s()
+        if self._gitdir is not None and self._tracked is not None:
+            self._confirm_index(self._gitdir, self._tracked, now_s)
+        for above in _with_ancestors(directory):
+            known = self._ignores.get(above)
+            if known is None or now_s - known[0] < _TRUSTED_FOR_S:
+                continue
+            if self._stamp(above) != known[1]:
+                self.changed(above + b"/.gitignore" if above else b".gitignore")
+                raise Wanting(lambda: self._prepare(directory))
+            self._ignores[above] = (now_s, known[1])
+
+    def _confirm_index(self, gitdir: GitDir, tracked: TrackedPaths, now_s: float) -> None:
+        if not self._due and now_s - self._index_checked_s >= _TRUSTED_FOR_S:
+            self._index_checked_s = now_s
+            if not tracked.is_current(gitdir):
+                self._due.add("index")
+        if self._due:
+            raise Wanting(self.load)
+
+    def _stamp(self, directory: bytes) -> Stamp:
+        try:
+            fd = open_directory(self._root_fd, directory)
+        except OSError:
+            return None
+        try:
+            found = os.stat(b".gitignore", dir_fd=fd, follow_symlinks=False)
+        except OSError:
+            return None
+        finally:
+            os.close(fd)
+        return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+
+    # -- reading, in worker threads ------------------------------------------------------------
+
+    async def load(self) -> None:
+        """Read what is due. On failure nothing is scratch until the next change."""
+        async with self._one_load:
+            due, self._due = self._due, set()
+            if not due:
+                return
+            try:
+                await trio.to_thread.run_sync(self._load, due)
+            except (VcsError, OSError) as error:
+                log.warning("no path is scratch until git's data can be read: %s", error)
+                self._tracked = self._rules = None
+
+    def _load(self, due: set[str]) -> None:
+        if "all" in due or self._gitdir is None or self._rules is None:
+            self._load_all()
+            return
+        if "index" in due:
+            self._tracked = load_tracked(self._gitdir)
+            self._rules.set_tracked(self._tracked)
+        if "excludes" in due:
+            self._rules.refresh_excludes()
+
+    def _load_all(self) -> None:
+        self.close()
+        self._gitdir = find_git(self._root_fd)
+        if self._gitdir is not None:
+            self._tracked = load_tracked(self._gitdir)
+            self._rules = IgnoreRules(self._root_fd, self._gitdir, self._tracked)
+
+    async def _prepare(self, directory: bytes) -> None:
+        rules = self._rules
+        if rules is None:
+            return
+        if len(self._ignores) > _STAMPS:
+            self._ignores.clear()
+            rules.invalidate(b".gitignore")
+        now_s = self._now_s()
+        stamps = await trio.to_thread.run_sync(self._read_rules, rules, directory)
+        for above, stamp in stamps.items():
+            self._ignores.setdefault(above, (now_s, stamp))
+
+    def _read_rules(self, rules: IgnoreRules, directory: bytes) -> dict[bytes, Stamp]:
+        # Stamps first: a file that changes in between is then noticed, not missed.
+        stamps = {above: self._stamp(above) for above in _with_ancestors(directory)}
+        rules.prepare(directory)
+        return stamps
+
+
+def _with_ancestors(directory: bytes) -> Iterator[bytes]:
+    yield directory
+    while directory:
+        directory = directory.rpartition(b"/")[0]
+        yield directory
