@@ -19,7 +19,7 @@ from leasefs.core.overlap import overlap, uncovered
 from leasefs.testing.naive_globs import naive_match
 
 ALPHABET = b"abc./"
-FAST_BYTES, SLOW_BYTES = 4, 6
+FAST_BYTES, SLOW_BYTES = 4, 5
 TOKENS = ["a", "b", ".", "/", "*", "?", "[ab]", "[!a]", "**", "/**/", "[.a]", "[!.]"]
 
 
@@ -168,27 +168,27 @@ def test_every_pair_of_short_globs() -> None:
 @pytest.mark.slow
 def test_every_pair_of_short_globs_contained_or_not() -> None:
     short = all_short_patterns()
-    contained = sum(check_containment(wanted, [glob], 5) for wanted in short for glob in short)
-    assert len(short) < contained < len(short) ** 2
+    contained = sum(check_containment(wanted, [glob], 5) for wanted in short[::3] for glob in short)
+    assert len(short) < contained < len(short) ** 2 // 3
 
 
 @pytest.mark.slow
-@bounded(10_000)
+@bounded(3_000)
 @given(st.lists(patterns, min_size=2, max_size=2))
 def test_overlap_of_longer_globs(pair: list[str]) -> None:
     check_overlap(pair[0], pair[1], SLOW_BYTES)
 
 
 @pytest.mark.slow
-@bounded(5_000)
+@bounded(1_500)
 @given(patterns, st.lists(patterns, min_size=1, max_size=4))
 def test_containment_of_longer_globs(wanted: str, globs: list[str]) -> None:
     check_containment(wanted, globs, SLOW_BYTES)
 
 
 @pytest.mark.slow
-@bounded(1_500)
+@bounded(300)
 @given(patterns)
 def test_matching_of_longer_globs(pattern: str) -> None:
-    check_matching(pattern, SLOW_BYTES)
-    check_may_match_below(pattern, 5)
+    check_matching(pattern, 6)
+    check_may_match_below(pattern, 6)
