@@ -20,7 +20,7 @@ STAR = None
 """The token that takes any number of letters, also none."""
 
 
-class TooComplex(Exception):  # noqa: N818 - an outcome, to be read as "not known"
+class TooComplex(Exception):
     """Deciding would cost more steps than allowed; callers take the answer that refuses."""
 
 
