@@ -21,6 +21,7 @@ class StartLedger(Command, frozen=True):
 
     server: str
     boot_id: str
+    boottime_s: float = 0.0
 
 
 class OpenSession(Command, frozen=True):

@@ -16,11 +16,16 @@ class Event(Struct, frozen=True, tag_field="type"):
 
 
 class LedgerStarted(Event, frozen=True, tag="ledger-started"):
-    """A server took over the log. Holders get `grace_s` to reclaim before anything expires."""
+    """A server took over the log. Holders get `grace_s` to reclaim before anything expires.
+
+    `boottime_s` is what CLOCK_BOOTTIME of the boot `boot_id` said then, so that the next server of the
+    same boot can go on with the same clock; 0 if the server did not say.
+    """
 
     server: str
     boot_id: str
     grace_s: float
+    boottime_s: float = 0.0
 
 
 class SessionOpened(Event, frozen=True, tag="session-opened"):

@@ -1,0 +1,82 @@
+"""`python -m leasefs.service`: serve one ledger on a Unix socket."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from leasefs.service.entries import UnknownEvent
+from leasefs.service.log_lines import log_to_stderr
+from leasefs.service.places import UnsafePlace
+from leasefs.service.server import IN_MEMORY, Options, serve
+from leasefs.store.errors import StoreError, StoreLocked
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+IDLE_S = 60.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve, and say how it ended.
+
+    0: stopped in order, or embedded and somebody else serves. 1: cannot serve; one line says why. 2: usage.
+    """
+    given = _parser().parse_args(arguments)
+    log_to_stderr()
+    idle_s = given.idle_s if given.idle_s is not None else (IDLE_S if given.embedded else None)
+    try:
+        serve(Options(given.socket, given.store, idle_s), lambda: _tell_ready(given.ready_fd))
+    except StoreLocked as error:
+        return 0 if given.embedded else _failed(error)
+    except (StoreError, UnknownEvent, UnsafePlace, OSError) as error:
+        return _failed(error)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m leasefs.service", description=__doc__)
+    parser.add_argument(
+        "--socket", required=True, help="path of the Unix socket, in a 0700 directory"
+    )
+    parser.add_argument(
+        "--store", required=True, help=f"directory of the log, or {IN_MEMORY} to keep nothing"
+    )
+    parser.add_argument(
+        "--embedded",
+        action="store_true",
+        help=f"exit 0 if another process serves this store, and when idle for --idle-s ({IDLE_S:g})",
+    )
+    parser.add_argument(
+        "--idle-s", type=_seconds, help="exit 0 after so many seconds without any use"
+    )
+    parser.add_argument("--ready-fd", type=int, help="descriptor to write `ready` to")
+    return parser
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise ValueError(text)
+    return value
+
+
+def _tell_ready(fd: int | None) -> None:
+    if fd is None:
+        return
+    # Whoever started us may have left meanwhile; that is no reason to stop.
+    with contextlib.suppress(BrokenPipeError):
+        os.write(fd, b"ready\n")
+    os.close(fd)
+
+
+def _failed(error: Exception) -> int:
+    sys.stderr.write(f"leasefs ledger: {error}\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

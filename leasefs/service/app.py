@@ -1,0 +1,128 @@
+"""The ASGI application: from a request to a route, and from whatever happens to an answer.
+
+Every failure has its answer here: a refusal by its code's status, a wrong request 4xx, a client that left none.
+500 means a bug of ours; it is logged with its trace.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from leasefs.core.errors import LeasefsError, LedgerUnavailable
+from leasefs.service import (
+    openapi,
+    routes_about,
+    routes_events,
+    routes_leases,
+    routes_sessions,
+)
+from leasefs.service.auth import authenticated, require_peer
+from leasefs.service.decode import body_of, query_of
+from leasefs.service.entries import UnknownEvent
+from leasefs.service.errors_http import error_answer
+from leasefs.service.exchange import (
+    Answer,
+    Call,
+    Connection,
+    Disconnected,
+    EventStream,
+    HttpProblem,
+    Receive,
+    Scope,
+    Send,
+    read_body,
+    send_answer,
+    send_stream,
+)
+from leasefs.service.requests import Body, Query
+from leasefs.service.routes import Auth, Route, Router
+from leasefs.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from leasefs.service.context import Ledger
+
+STALL_S = 30.0
+"""How long a follower may take nothing before it is cut off."""
+
+DESCRIBED: tuple[Route[Any, Any], ...] = (
+    *routes_sessions.ROUTES,
+    *routes_leases.ROUTES,
+    *routes_events.ROUTES,
+    *routes_about.ROUTES,
+)
+ROUTES = (*DESCRIBED, openapi.route(DESCRIBED))
+
+_NO_BODY, _NO_QUERY = Body(), Query()
+_log = logging.getLogger(__name__)
+
+
+class LedgerApp:
+    """ASGI 3 (https://asgi.readthedocs.io/en/stable/specs/www.html).
+
+    `scope["state"]["connection"]` must be the `Connection` that the request came by.
+    """
+
+    def __init__(self, ledger: Ledger, *, stall_s: float = STALL_S) -> None:
+        self._ledger = ledger
+        self._router = Router(ROUTES)
+        self._stall_s = stall_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        call = _call_of(scope, receive)
+        try:
+            answer = await self._answer(scope, call)
+            if isinstance(answer, EventStream):
+                await send_stream(send, call, answer, self._stall_s)
+                return
+        except Disconnected:
+            return
+        except (LeasefsError, HttpProblem) as error:
+            answer = error_answer(error)
+        except (StoreError, UnknownEvent) as error:
+            _log.error("the store cannot be read: %s", error)
+            answer = error_answer(LedgerUnavailable(f"the ledger cannot read its log: {error}"))
+        except Exception:  # noqa: BLE001 -- logged; one request fails, not the server
+            _log.exception("answering %s %s failed", scope["method"], scope["path"])
+            answer = error_answer(LeasefsError("the ledger failed; its log says how"))
+        await send_answer(send, answer)
+
+    async def _answer(self, scope: Scope, call: Call) -> Answer | EventStream:
+        require_peer(call.connection, self._ledger.own_uid)
+        route, call.params = self._router.find(scope["method"], scope["path"])
+        raw = await read_body(call.receive, route.body_limit_bytes)
+        if route.auth is Auth.SESSION:
+            call.session = authenticated(self._ledger.state, _header(scope, b"authorization"))
+        body = _NO_BODY if route.body is None else body_of(route.body, raw)
+        if route.body is None and raw:
+            raise HttpProblem(400, "invalid", "this request takes no body")
+        query = (
+            query_of(route.query or Query, scope["query_string"])
+            if _asks(scope, route)
+            else _NO_QUERY
+        )
+        return await route.handler(self._ledger, call, body, query)
+
+
+def _asks(scope: Scope, route: Route[Any, Any]) -> bool:
+    return route.query is not None or bool(scope["query_string"])
+
+
+def _call_of(scope: Scope, receive: Receive) -> Call:
+    connection: Connection = scope["state"]["connection"]
+    return Call(
+        params={},
+        connection=connection,
+        accept=_header(scope, b"accept") or b"",
+        last_event_id=_header(scope, b"last-event-id") or b"",
+        receive=receive,
+    )
+
+
+def _header(scope: Scope, name: bytes) -> bytes | None:
+    for key, value in scope["headers"]:
+        if key == name:
+            found: bytes = value
+            return found
+    return None

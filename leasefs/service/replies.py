@@ -1,0 +1,90 @@
+"""Answers that exist on the wire only; the others are those of `leasefs.core.answers`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from leasefs.core.answers import LeaseAnswer, SessionAnswer
+from leasefs.core.events import AnyEvent
+
+
+class Sessions(Struct, frozen=True):
+    """Sessions, oldest first."""
+
+    sessions: list[SessionAnswer]
+
+
+class Leases(Struct, frozen=True):
+    """Leases, oldest grant first; of a path: who holds it, then who waits for it."""
+
+    leases: list[LeaseAnswer]
+
+
+class Waiters(Struct, frozen=True):
+    """Waiting claims in the order of service."""
+
+    waiters: list[LeaseAnswer]
+
+
+class HistoryItem(Struct, frozen=True):
+    """One event of the history. `at_s` is ledger time, `wall_s` seconds since the epoch."""
+
+    seq: int
+    at_s: float
+    wall_s: float
+    territory: str
+    session: str
+    event: AnyEvent
+
+
+class EventsPage(Struct, frozen=True):
+    """Events, the log's last number, and the number to go on after."""
+
+    events: list[HistoryItem]
+    head: int
+    next: int
+
+
+class BatchItem(Struct, frozen=True):
+    """What became of one request of a batch: the status and body it would have got alone."""
+
+    status: int
+    body: Any
+
+
+class BatchAnswer(Struct, frozen=True):
+    """One item for each request, in their order."""
+
+    answers: list[BatchItem]
+
+
+class Status(Struct, frozen=True):
+    """What this ledger is and how much it holds."""
+
+    version: str
+    protocol: int
+    seq: int
+    started_ago_s: float
+    sessions: int
+    live_sessions: int
+    leases: int
+    lapsed: int
+    waiters: int
+    store: str
+    territories: list[str]
+
+
+class Error(Struct, frozen=True):
+    """Why: a fixed code, a sentence for a person, and the same facts for a program."""
+
+    code: str
+    message: str
+    details: dict[str, Any]
+
+
+class ErrorBody(Struct, frozen=True):
+    """The body of every refusal."""
+
+    error: Error

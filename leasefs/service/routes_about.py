@@ -1,0 +1,68 @@
+"""What this server is: status, health, and its own description."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from leasefs import __version__
+from leasefs.core.views import is_live
+from leasefs.service.context import PROTOCOL, Ledger
+from leasefs.service.exchange import Answer, Call, json_answer
+from leasefs.service.replies import Status
+from leasefs.service.routes import Route
+
+if TYPE_CHECKING:
+    from leasefs.service.requests import Body, Query
+
+
+async def status(ledger: Ledger, call: Call, body: Body, query: Query) -> Answer:
+    """Counts."""
+    state, now_s = ledger.state, ledger.now_s()
+    territories = {session.territory for session in state.sessions.values()}
+    territories.update(lease.claim.territory for lease in state.leases.values())
+    found = Status(
+        version=__version__,
+        protocol=PROTOCOL,
+        seq=state.seq,
+        started_ago_s=now_s - ledger.started_at_s,
+        sessions=len(state.sessions),
+        live_sessions=sum(is_live(session, now_s) for session in state.sessions.values()),
+        leases=len(state.leases),
+        lapsed=sum(lease.lapsed(now_s) for lease in state.leases.values()),
+        waiters=len(state.waiters),
+        store=ledger.store,
+        territories=sorted(territories),
+    )
+    return json_answer(200, found)
+
+
+async def healthz(ledger: Ledger, call: Call, body: Body, query: Query) -> Answer:
+    """The loop turns."""
+    return Answer(200, b"ok\n", [(b"content-type", b"text/plain; charset=utf-8")])
+
+
+_STATUS = {
+    "version": "0.1.0",
+    "protocol": 1,
+    "seq": 51,
+    "started_ago_s": 3600.0,
+    "sessions": 3,
+    "live_sessions": 2,
+    "leases": 4,
+    "lapsed": 1,
+    "waiters": 1,
+    "store": "sqlite:/home/user/.local/state/leasefs/ledger/ledger.sqlite3",
+    "territories": ["github.com/octo/widgets"],
+}
+
+ROUTES: tuple[Route[Any, Any], ...] = (
+    Route(
+        "GET",
+        "/v1/status",
+        status,
+        "What this ledger is and how much it holds",
+        {200: Status},
+        example_answers={200: _STATUS},
+    ),
+    Route("GET", "/healthz", healthz, "Answers `ok` while the server lives", {200: None}),
+)

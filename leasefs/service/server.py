@@ -1,0 +1,201 @@
+"""One ledger process from its start to its end.
+
+    lock the store ▸ lock the socket ▸ recover ▸ LedgerStarted ▸ listen ▸ ready ▸ ... ▸ unlink ▸ finish ▸ snapshot
+
+The locks are held to the very end, so two servers never stand over one log or one socket. A stop (SIGTERM, or
+idleness) first removes the socket's name: who connects later finds none and starts the next server, which waits
+for these locks; who is connected already gets the answers to what it asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import signal
+import socket
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from leasefs import __version__
+from leasefs.core.commands import StartLedger
+from leasefs.service.app import LedgerApp
+from leasefs.service.clock import ClockMark, LedgerClock, SystemClock, boot_identity, clock_after
+from leasefs.service.context import Ledger
+from leasefs.service.idle import IdleWatch, in_use
+from leasefs.service.listener import Listener
+from leasefs.service.places import listening_socket, private_directory
+from leasefs.service.recovery import recover
+from leasefs.service.snapshots import Snapshots
+from leasefs.service.stream import StreamHub
+from leasefs.service.timers import Timers
+from leasefs.service.writer import LedgerWriter
+from leasefs.store.lock import LedgerLock
+from leasefs.store.memory import MemoryStore
+from leasefs.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from leasefs.service.snapshot import Saved
+    from leasefs.store.port import Store
+
+STORE_FILE = "ledger.sqlite3"
+IN_MEMORY = ":memory:"
+FINISH_WITHIN_S = 10.0
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to serve. `idle_s` None: until told to stop."""
+
+    socket_path: str
+    store: str
+    idle_s: float | None = None
+
+
+def serve(options: Options, ready: Callable[[], None]) -> None:
+    """Serve until SIGTERM, SIGINT or idleness; `ready` is called once requests are taken.
+
+    Raises:
+        StoreLocked: another process owns the store or the socket.
+        StoreError, UnknownEvent: the log cannot be used.
+        UnsafePlace, OSError: the socket or a directory cannot be used.
+    """
+    _raise_descriptor_limit()
+    with ExitStack() as held:
+        store = _open_store(options.store, held)
+        private_directory(os.path.dirname(os.path.abspath(options.socket_path)))
+        held.callback(LedgerLock(options.socket_path).release)
+        saved = recover(store)
+        clock, mark = _start_clock(saved)
+        listening = held.enter_context(listening_socket(options.socket_path))
+        server = LedgerServer(options, store, saved, clock, mark, listening, ready)
+        with asyncio.Runner(loop_factory=_new_loop) as runner:
+            runner.run(server.run())
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    import uvloop
+
+    return uvloop.new_event_loop()
+
+
+def _open_store(place: str, held: ExitStack) -> Store:
+    store: Store
+    if place == IN_MEMORY:
+        store = MemoryStore()
+    else:
+        private_directory(place)
+        store = SqliteStore(os.path.join(place, STORE_FILE))
+    held.callback(store.close)
+    return store
+
+
+def _start_clock(saved: Saved) -> tuple[LedgerClock, ClockMark]:
+    boot = boot_identity()
+    last_at_s = saved.state.at_s if saved.state.seq else None
+    clock = clock_after(SystemClock(), boot, last_at_s, saved.clock)
+    return clock, ClockMark(boot, clock.now_s() - clock.boottime_s())
+
+
+def _raise_descriptor_limit() -> None:
+    """Every mount keeps a stream open; the usual soft limit of 1,024 is for select(2)."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+class LedgerServer:
+    """The parts of a running server, wired together."""
+
+    def __init__(
+        self,
+        options: Options,
+        store: Store,
+        saved: Saved,
+        clock: LedgerClock,
+        mark: ClockMark,
+        listening: socket.socket,
+        ready: Callable[[], None],
+    ) -> None:
+        self._options = options
+        self._store = store
+        self._clock = clock
+        self._mark = mark
+        self._listening = listening
+        self._ready = ready
+        self._writer = LedgerWriter(store, clock, saved.state)
+        self._stop = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve until told to stop. Raises what ended a background task, if that was it."""
+        loop = asyncio.get_running_loop()
+        for signal_ in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(signal_, self._stop.set)
+        background = [asyncio.create_task(self._writer.run(), name="writer")]
+        try:
+            await self._announce()
+            await self._serve(background)
+        finally:
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
+            self._writer.close()
+
+    async def _announce(self) -> None:
+        command = StartLedger(
+            server=f"{socket.gethostname()}:{os.getpid()} leasefs {__version__}",
+            boot_id=self._mark.boot,
+            boottime_s=self._clock.boottime_s(),
+        )
+        await self._writer.submit(command)
+
+    async def _serve(self, background: list[asyncio.Task[None]]) -> None:
+        hub = StreamHub(self._store, self._writer)
+        snapshots = Snapshots(self._store, self._writer, self._mark)
+        ledger = Ledger(
+            self._writer, hub, self._clock.now_s(), _shown(self._options.store), os.geteuid()
+        )
+        listener = Listener(LedgerApp(ledger), self._listening)
+        background += [
+            asyncio.create_task(Timers(self._writer).run(), name="timers"),
+            asyncio.create_task(snapshots.run(), name="snapshots"),
+        ]
+        await listener.start()
+        _log.info(
+            "serving %s at %s from event %d on", ledger.store, self._options.socket_path, hub.head
+        )
+        self._ready()
+        await self._until_stop(background, listener)
+        os.unlink(self._options.socket_path)
+        hub.close()
+        await listener.stop(FINISH_WITHIN_S)
+        await snapshots.save()
+        _log.info("stopped at event %d", hub.head)
+
+    async def _until_stop(self, background: list[asyncio.Task[None]], listener: Listener) -> None:
+        """Return when it is time to stop; a background task that ends by itself is a fault of ours."""
+        reasons: list[Coroutine[Any, Any, object]] = [self._stop.wait()]
+        if self._options.idle_s is not None:
+            reasons.append(self._idle(listener, self._options.idle_s))
+        waits = [asyncio.create_task(reason) for reason in reasons]
+        try:
+            done, _ = await asyncio.wait({*waits, *background}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        for task in done:
+            task.result()
+
+    def _idle(self, listener: Listener, idle_s: float) -> Coroutine[Any, Any, None]:
+        def needed() -> bool:
+            return listener.connections > 0 or in_use(self._writer.durable, self._writer.now_s())
+
+        return IdleWatch(self._clock, idle_s, needed).wait()
+
+
+def _shown(store: str) -> str:
+    return "memory" if store == IN_MEMORY else f"sqlite:{os.path.join(store, STORE_FILE)}"
