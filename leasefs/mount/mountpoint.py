@@ -142,6 +142,11 @@ def _check_fuse(options: MountOptions) -> None:
             "/dev/fuse does not exist: load the kernel module (modprobe fuse), "
             "or give the container the device (--device /dev/fuse)"
         )
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        raise NotMounted(
+            "/dev/fuse may not be opened by this user; as root: chmod 666 /dev/fuse "
+            "(udev does that by itself where it runs)"
+        )
     if os.geteuid() == 0:
         return
     if shutil.which("fusermount3") is None:

@@ -187,6 +187,22 @@ def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
     return stream
 
 
+def _as_user(user: int) -> list[str]:
+    ids = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+    if not _everyone_reaches(os.path.realpath(sys.executable)):
+        # The interpreter lies in somebody's home; let the child read it, which gives no right to write.
+        ids += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+    return ["setpriv", *ids, "--"]
+
+
+def _everyone_reaches(path: str) -> bool:
+    while path != "/":
+        if not os.stat(path).st_mode & 0o001:
+            return False
+        path = os.path.dirname(path)
+    return True
+
+
 @contextmanager
 def mounted(
     source: str, root: str, *flags: str, user: int | None = None, ends_well: bool = True
@@ -194,8 +210,7 @@ def mounted(
     """Mount `source` at `root`, as `user` if given; checks the end unless told that it will be bad."""
     command = [sys.executable, "-m", "leasefs.testing.mounted", source, root, *flags]
     if user is not None:
-        ids = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-        command = ["setpriv", *ids, "--", *command]
+        command = [*_as_user(user), *command]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/"
     ) as process:

@@ -1,0 +1,30 @@
+"""Ground for real mounts: directories that an ordinary user can reach."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def fuse_for_all() -> Iterator[None]:
+    """Open /dev/fuse to ordinary users, as udev does where it runs."""
+    before = stat.S_IMODE(os.stat("/dev/fuse").st_mode)
+    os.chmod("/dev/fuse", 0o666)
+    yield
+    os.chmod("/dev/fuse", before)
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Path]:
+    """A directory that everybody can reach (pytest's own is closed to others than its owner)."""
+    path = Path(tempfile.mkdtemp(prefix="leasefs-test-", dir="/var/tmp"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
