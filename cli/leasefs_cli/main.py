@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 
-def main() -> None:
-    """Run the command line and exit with its documented code."""
+
+def main() -> int:
+    """Run the command line; every failure becomes one line and a documented exit code."""
+    arguments = sys.argv[1:]
+    try:
+        from leasefs_cli.root import run
+
+        return run(arguments)
+    except BaseException as failure:  # noqa: BLE001 - the last line of defence: no traceback for users
+        from leasefs_cli.failing import explain
+
+        return explain(failure, arguments)

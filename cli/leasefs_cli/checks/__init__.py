@@ -1,0 +1,3 @@
+"""What `leasefs doctor` looks at. Nothing here repairs or starts anything."""
+
+from __future__ import annotations

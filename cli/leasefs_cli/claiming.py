@@ -1,0 +1,155 @@
+"""What `claim` and `run` do alike: understand the globs, ask, wait in the queue."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+
+from leasefs.client import api
+from leasefs.client.ids import new_key
+from leasefs.client.understand import Understood, understand
+from leasefs.client.waiting import wait_for_grant
+from leasefs.core.errors import LeasefsError
+from leasefs_cli.durations import in_words
+from leasefs_cli.interrupts import stopping_as_exception
+from leasefs_cli.lease_rows import blockers_of, eta
+from leasefs_cli.printing import printable, tell
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from leasefs_cli.place import Place
+
+
+class Wish(NamedTuple):
+    """A claim as the command line has it. `wait_s` None: do not wait; `inf`: without end."""
+
+    globs: tuple[str, ...]
+    ttl_s: float
+    wait_s: float | None
+    shared: bool
+    literal: bool
+    priority: int
+    note: str
+
+
+class WishOptions(TypedDict):
+    """What `claim_options` parses, as keywords of a command."""
+
+    ttl_s: float
+    wait_s: float | None
+    shared: bool
+    literal: bool
+    priority: int
+    note: str
+
+
+def understood(place: Place, wish: Wish) -> list[Understood]:
+    """Each argument as the glob that it means. Raises BadPath or BadPattern."""
+    cwd = os.getcwd()
+    return [understand(glob, place.roots, cwd, literal=wish.literal) for glob in wish.globs]
+
+
+def claim(place: Place, wish: Wish, meanings: Sequence[Understood], *, quiet: bool) -> api.Body:
+    """The LeaseAnswer of a granted lease. Interrupted or timed out, it leaves nothing behind.
+
+    Raises:
+        ClaimConflict, Deadlock, WaitTimedOut: as the queue has it.
+        LeasefsError: whatever else the ledger refuses.
+    """
+    call = api.claim(
+        [meaning.glob for meaning in meanings],
+        key=new_key(),
+        shared=wish.shared,
+        ttl_s=wish.ttl_s,
+        priority=wish.priority,
+        wait=wish.wait_s is not None,
+        note=wish.note,
+    )
+    with stopping_as_exception():
+        answer = _ask(place, call)
+        if answer["state"] != "waiting":
+            return answer
+        timeout_s = None if wish.wait_s in (None, math.inf) else wish.wait_s
+        line = WaitingLine(quiet=quiet)
+        try:
+            return wait_for_grant(place.link, answer, timeout_s=timeout_s, on_change=line.show)
+        finally:
+            line.close()
+
+
+def _ask(place: Place, call: api.Call) -> api.Body:
+    """Send the claim. Interrupted before the answer, ask again under the same key and give it back."""
+    try:
+        return place.link.send(call)
+    except LeasefsError:
+        raise
+    except BaseException as interruption:
+        try:
+            answer = place.link.send(call)
+            place.link.send(api.release(answer["lease"], key=new_key()))
+        except LeasefsError as error:
+            if error.code == "unavailable":
+                interruption.add_note(f"the claim may have been made: {error.message}")
+        raise
+
+
+class WaitingLine:
+    """One line on stderr that tells a waiter's place; rewritten in place on a terminal."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._live = sys.stderr.isatty()
+        self._open = False
+        self._last = ""
+
+    def show(self, waiting: dict[str, Any]) -> None:
+        """Tell where the claim stands now, unless it was told already."""
+        text = waiting_words(waiting)
+        if self._quiet or text == self._last:
+            return
+        self._last = text
+        if not self._live:
+            tell(text)
+            return
+        # \r and "erase to the end of the line" (ECMA-48 EL): the line stays one line.
+        sys.stderr.write(f"\r\x1b[Kleasefs: {printable(text)}")
+        sys.stderr.flush()
+        self._open = True
+
+    def close(self) -> None:
+        """End the line, so that what follows starts on its own."""
+        if self._open:
+            sys.stderr.write("\n")
+            sys.stderr.flush()
+            self._open = False
+
+
+def waiting_words(waiting: dict[str, Any]) -> str:
+    """`L12 waits: position 2, behind agent-02 (L9), about 3m`."""
+    estimate = eta(waiting)
+    about = f", about {estimate}" if estimate != "-" else ""
+    return (
+        f"{waiting['lease']} waits: position {waiting.get('position') or '?'}, "
+        f"behind {blockers_of(waiting)}{about}"
+    )
+
+
+def tell_meanings(globs: Sequence[str], meanings: Sequence[Understood]) -> None:
+    """Say what was understood wherever it is not plain from what was typed."""
+    for typed, meaning in zip(globs, meanings, strict=True):
+        if not _plain(typed, meaning):
+            tell(f"{typed!r} is taken for {meaning.meaning}")
+
+
+def _plain(typed: str, meaning: Understood) -> bool:
+    """A glob that is one, or the very name of something that exists."""
+    return typed == meaning.glob and (any(c in typed for c in "*?[") or os.path.lexists(typed))
+
+
+def granted_words(answer: api.Body) -> str:
+    """For a person at a terminal: until when, and what keeps it."""
+    mode = "" if answer.get("mode") == "exclusive" else " (shared: nobody may write)"
+    return f"{answer['lease']} is yours for {in_words(answer['ttl_s'])} after each use{mode}"

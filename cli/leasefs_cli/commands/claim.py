@@ -1,0 +1,69 @@
+"""`leasefs claim`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Unpack
+
+import click
+
+from leasefs_cli.claim_options import WaitingCommand, claim_options
+from leasefs_cli.claiming import Wish, WishOptions, claim, granted_words, tell_meanings, understood
+from leasefs_cli.place import acting_place
+from leasefs_cli.printing import say, say_json, tell
+from leasefs_cli.teaching import json_option, teaching_command
+
+
+@teaching_command(
+    "claim",
+    cls=WaitingCommand,
+    examples=[
+        (
+            "leasefs claim 'packages/core/**'",
+            "lease a directory; the lease id is all that is printed",
+        ),
+        (
+            "id=$(leasefs claim src docs --ttl 10m --wait 5m)",
+            "two directories at once, queueing for 5 minutes",
+        ),
+        ("leasefs claim 'app/[slug]/page.tsx'", "an existing file means itself, whatever its name"),
+        ("leasefs claim --shared Cargo.lock", "keep it as it is while you rely on it"),
+        ("leasefs claim '*.md' --wait --json", "wait without end; print all about the lease"),
+    ],
+)
+@click.argument("globs", metavar="GLOB...", nargs=-1, required=True)
+@claim_options
+@json_option
+@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but failures.")
+def command(
+    globs: tuple[str, ...],
+    agent: str | None,
+    as_json: bool,
+    quiet: bool,
+    **wish: Unpack[WishOptions],
+) -> None:
+    """Lease every path that the GLOBs match: all of them or none.
+
+    A GLOB is a path from here, with `*`, `?` and `[...]` inside a name and `**` across directories. The
+    name of something that exists means just that, a directory everything below it; anything else is a
+    pattern. Quote it, or the shell replaces it by the files of the moment.
+
+    Prints the lease's id alone. Then writes below it pass, and everybody else's fail. The lease is
+    kept for as long as files under it are open for writing or are being written; idle for its TTL,
+    it lapses and others may have it.
+
+    If somebody holds overlapping ground the claim is refused (3), naming them; with --wait it queues.
+    Ctrl-C or the end of the wait withdraws it.
+    """
+    place = acting_place(agent, globs)
+    wanted = Wish(globs=globs, **wish)
+    meanings = understood(place, wanted)
+    if not quiet and not as_json:
+        tell_meanings(globs, meanings)
+    answer = claim(place, wanted, meanings, quiet=quiet)
+    if as_json:
+        say_json({**answer, "understood": [meaning.meaning for meaning in meanings]})
+        return
+    if not quiet and sys.stderr.isatty():
+        tell(granted_words(answer))
+    say(answer["lease"])

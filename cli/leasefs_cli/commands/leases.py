@@ -1,0 +1,39 @@
+"""`leasefs leases`."""
+
+from __future__ import annotations
+
+import click
+
+from leasefs.client import api
+from leasefs_cli.lease_rows import say_leases
+from leasefs_cli.place import view
+from leasefs_cli.printing import say_json
+from leasefs_cli.teaching import everywhere_option, json_option, teaching_command
+
+
+@teaching_command(
+    "leases",
+    examples=[
+        ("leasefs leases", "who holds what in this repository"),
+        ("leasefs leases --all", "in every repository that the ledger knows"),
+        ("leasefs leases --mine", "only what this mount holds"),
+    ],
+)
+@everywhere_option
+@click.option("--mine", is_flag=True, help="Only those of the mount here.")
+@json_option
+def command(everywhere: bool, mine: bool, as_json: bool) -> None:
+    """List held leases, oldest grant first.
+
+    EXPIRES IN counts from the last use that the ledger heard of; KEPT BY is the process that uses the
+    lease now. A lapsed lease protects nothing any more, but its holder may still get it back.
+    """
+    seen = view(everywhere=everywhere)
+    found = seen.link.send(api.leases(seen.territory))["leases"]
+    if mine:
+        session = seen.mount.session if seen.mount else ""
+        found = [lease for lease in found if lease["session"] == session]
+    if as_json:
+        say_json({"leases": found})
+    else:
+        say_leases(found)

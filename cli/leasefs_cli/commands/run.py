@@ -1,0 +1,109 @@
+"""`leasefs run`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Unpack
+
+import click
+
+from leasefs.client import api
+from leasefs.client.ids import new_key
+from leasefs.core.errors import InvalidRequest, LeasefsError
+from leasefs_cli.child import run_child
+from leasefs_cli.claim_options import WaitingCommand, claim_options
+from leasefs_cli.claiming import Wish, claim, tell_meanings, understood
+from leasefs_cli.interrupts import stopping_as_exception
+from leasefs_cli.keeping import Keeper
+from leasefs_cli.naming import own_leases
+from leasefs_cli.place import acting_place
+from leasefs_cli.printing import tell
+from leasefs_cli.teaching import json_option, teaching_command
+
+if TYPE_CHECKING:
+    from leasefs_cli.claiming import WishOptions
+    from leasefs_cli.place import Place
+
+
+@teaching_command(
+    "run",
+    cls=WaitingCommand,
+    context_settings={"allow_interspersed_args": False},
+    own_codes=[
+        ("any", "the command's own; 128+N if signal N ended it"),
+        ("126", "the command cannot be executed"),
+        ("127", "there is no such command"),
+    ],
+    examples=[
+        ("leasefs run --claim 'docs/**' -- make docs", "claim, build, release"),
+        (
+            "leasefs run --claim src --claim Cargo.lock --wait 10m -- cargo update",
+            "queue first if need be",
+        ),
+        ("leasefs run -- ./slow-generator", "keep what you hold already while it runs"),
+    ],
+)
+@click.option(
+    "--claim",
+    "globs",
+    metavar="GLOB",
+    multiple=True,
+    help="Claim this first and release it afterwards; several make one claim.",
+)
+@claim_options
+@json_option
+@click.argument("command_line", metavar="CMD [ARGS]...", nargs=-1, required=True)
+def command(
+    globs: tuple[str, ...],
+    command_line: tuple[str, ...],
+    agent: str | None,
+    as_json: bool,
+    **wish: Unpack[WishOptions],
+) -> int:
+    """Run a command under leases, kept in use for as long as it runs.
+
+    With --claim the globs are claimed before and released after it; without, all that you hold is kept.
+    Signals are passed on, and the exit code is the command's.
+
+    If a lease is lost meanwhile (revoked, or taken after a long sleep of the machine) this is told on
+    stderr and the command runs on: what it writes there is refused by the mount.
+    """
+    place = acting_place(agent)
+    if not globs:
+        return _run(place, _held(place), command_line)
+    wanted = Wish(globs=globs, **wish)
+    meanings = understood(place, wanted)
+    if not as_json:
+        tell_meanings(globs, meanings)
+    with stopping_as_exception():
+        lease = claim(place, wanted, meanings, quiet=False)
+        try:
+            return _run(place, [lease], command_line)
+        finally:
+            _give_back(place, lease["lease"])
+
+
+def _held(place: Place) -> list[api.Body]:
+    held = own_leases(place)
+    if not held:
+        raise InvalidRequest(
+            "you hold no lease that could be kept; give --claim GLOB, or claim first"
+        )
+    return held
+
+
+def _run(place: Place, leases: list[api.Body], command_line: tuple[str, ...]) -> int:
+    program = os.path.basename(command_line[0])
+    keeper = Keeper(place, leases, f"{os.getpid()} {program} leasefs run")
+    try:
+        return run_child(command_line, keeper.start)
+    finally:
+        keeper.stop()
+
+
+def _give_back(place: Place, lease_id: str) -> None:
+    """Release. A failure is told, but the exit code stays the command's."""
+    try:
+        place.link.send(api.release(lease_id, key=new_key()))
+    except LeasefsError as error:
+        tell(f"{lease_id} was not released: {error.message}")

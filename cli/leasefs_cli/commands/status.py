@@ -1,0 +1,104 @@
+"""`leasefs status`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leasefs.client import api
+from leasefs.client.clock import BoottimeClock
+from leasefs.core.errors import LedgerUnavailable
+from leasefs_cli.commands.ledger_status import ledger_fields
+from leasefs_cli.explaining import refusal_words
+from leasefs_cli.lease_rows import say_leases, say_sessions, say_waiters
+from leasefs_cli.place import view
+from leasefs_cli.printing import printable, say, say_fields, say_json
+from leasefs_cli.teaching import json_option, teaching_command
+
+if TYPE_CHECKING:
+    from leasefs.client.find import MountFound
+    from leasefs_cli.place import View
+
+REFUSALS_SHOWN = 5
+
+
+@teaching_command(
+    "status",
+    examples=[
+        ("leasefs status", "in a mount: this agent; elsewhere: the ledger"),
+        ("leasefs status --json", "the same for a program"),
+    ],
+)
+@json_option
+def command(as_json: bool) -> None:
+    """Show who you are, what you hold and wait for, and what was refused last.
+
+    Outside a mount it shows the ledger, its sessions and leases. With the ledger away, a mount still
+    tells what it holds; writes go on inside leases that it trusts.
+    """
+    seen = view()
+    if seen.mount is None:
+        _show_ledger(seen, as_json=as_json)
+    else:
+        _show_mount(seen, seen.mount, as_json=as_json)
+
+
+def _show_ledger(seen: View, *, as_json: bool) -> None:
+    url = seen.link.address.url
+    said = seen.link.send(api.status())
+    sessions = seen.link.send(api.sessions(seen.territory))["sessions"]
+    leases = seen.link.send(api.leases(seen.territory))["leases"]
+    if as_json:
+        say_json({"ledger": {"url": url, **said}, "sessions": sessions, "leases": leases})
+        return
+    say_fields([*ledger_fields(url, said), ("shown below", seen.territory or "all territories")])
+    say("")
+    say_sessions(sessions)
+    say("")
+    say_leases(leases)
+
+
+def _show_mount(seen: View, mount: MountFound, *, as_json: bool) -> None:
+    mine = seen.link.send(api.mount())
+    ledger, waiting = _ledger_of(seen, mount)
+    if as_json:
+        say_json({"mount": mine, "waiting": waiting, "ledger": ledger})
+        return
+    where = mount.mountpoint
+    if mount.source and mount.source != mount.mountpoint:
+        where += f", of {mount.source}"
+    say_fields(
+        [
+            ("agent", f"{mount.agent} ({mount.harness}), session {mount.session}"),
+            ("mount", f"{where}, daemon {mount.pid}"),
+            ("territory", mount.territory),
+            ("ledger", str(ledger.get("error") or f"{mount.ledger}, leasefs {ledger['version']}")),
+        ]
+    )
+    say("")
+    say_leases(mine["leases"])
+    if waiting:
+        say("")
+        say_waiters(waiting)
+    _show_refusals(mine["refusals"])
+
+
+def _ledger_of(seen: View, mount: MountFound) -> tuple[api.Body, list[api.Body]]:
+    """The ledger's status and this session's waiting claims; with the ledger away, why, and none."""
+    try:
+        status = seen.link.send(api.status())
+        waiters = seen.link.send(api.queue(seen.territory))["waiters"]
+    except LedgerUnavailable as error:
+        return {"url": mount.ledger, "error": error.message}, []
+    return (
+        {"url": mount.ledger, **status},
+        [waiter for waiter in waiters if waiter["session"] == mount.session],
+    )
+
+
+def _show_refusals(refusals: list[api.Body]) -> None:
+    if not refusals:
+        return
+    now_s = BoottimeClock().wall_s()
+    say(f"\nlast refused (of {len(refusals)} kept):")
+    for refusal in refusals[:REFUSALS_SHOWN]:
+        say(f"  {printable(refusal['path'])}: {printable(refusal_words(refusal, now_s))}")

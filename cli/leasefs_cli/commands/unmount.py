@@ -1,0 +1,139 @@
+"""`leasefs unmount`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from leasefs.client import api
+from leasefs.client.blocking import Link
+from leasefs.client.find import mounts_of, registered_mounts
+from leasefs.core.errors import LedgerUnavailable, NotMounted
+from leasefs.mount.mountinfo import top_at
+from leasefs_cli.busy import users_of
+from leasefs_cli.detaching import detach
+from leasefs_cli.place import control_url
+from leasefs_cli.printing import say, say_json, tell
+from leasefs_cli.server_process import Watched
+from leasefs_cli.teaching import json_option, teaching_command
+
+if TYPE_CHECKING:
+    from leasefs.client.find import MountFound
+    from leasefs.mount.mountinfo import Mount
+    from leasefs_cli.busy import User
+
+STOP_TIMEOUT_S = 30.0
+_NAMED_AT_MOST = 5
+
+
+@teaching_command(
+    "unmount",
+    examples=[
+        ("leasefs unmount ~/repo", "the mount there, dead or alive"),
+        ("leasefs unmount --lazy ~/repo", "even though processes still use it"),
+    ],
+)
+@click.argument("path")
+@click.option(
+    "--lazy",
+    is_flag=True,
+    help="Take it out of sight now; those who use it keep a dead view until they let go.",
+)
+@json_option
+def command(path: str, lazy: bool, as_json: bool) -> None:
+    """Unmount PATH: a mountpoint, or the source of the only mount of it.
+
+    The agent's session ends, its leases are free at once. A mount in use is refused (10), naming the
+    processes; a shell counts, so `cd` out of it first. A dead mount is cleared away as well: until then
+    it stays closed, so that nobody writes past the leases.
+    """
+    mountpoint = _mountpoint(path)
+    mount = top_at(mountpoint)
+    if mount is None or not mount.is_leasefs:
+        raise _not_a_mount(path)
+    daemon = _daemon_of(mountpoint)
+    but = frozenset({os.getpid()} | ({daemon.pid} if daemon else set()))
+    if not lazy:
+        _refuse_busy(mountpoint, users_of(mount, but=but))
+    if daemon is None:
+        detach(mountpoint, lazy=lazy)
+    else:
+        _stop(daemon, mount, lazy=lazy)
+    if as_json:
+        say_json({"unmounted": mountpoint, "was_alive": daemon is not None})
+    else:
+        say(f"unmounted {mountpoint}" + ("" if daemon else ", which was dead"))
+
+
+def _mountpoint(path: str) -> str:
+    real = os.path.realpath(path)
+    mount = top_at(real)
+    if mount is not None and mount.is_leasefs:
+        return real
+    of_source = [found.mountpoint for found in mounts_of(real)]
+    if len(of_source) > 1:
+        raise NotMounted(
+            f"{path} is mounted at several places ({', '.join(of_source)}); name one of them",
+            path=path,
+        )
+    if not of_source:
+        raise _not_a_mount(path)
+    return of_source[0]
+
+
+def _not_a_mount(path: str) -> NotMounted:
+    known = ", ".join(found.mountpoint for found, _ in registered_mounts()) or "none"
+    return NotMounted(f"{path} is not a leasefs mount; your mounts: {known}", path=path)
+
+
+def _daemon_of(mountpoint: str) -> MountFound | None:
+    """The live daemon behind the mount, from the registry: a dead or silent mount is not asked."""
+    for found, alive in registered_mounts():
+        if alive and found.mountpoint == mountpoint:
+            return found
+    return None
+
+
+def _refuse_busy(mountpoint: str, users: list[User]) -> None:
+    if not users:
+        return
+    named = ", ".join(
+        f"{user.program}[{user.pid}] in {user.what}" for user in users[:_NAMED_AT_MOST]
+    )
+    more = f" and {len(users) - _NAMED_AT_MOST} more" if len(users) > _NAMED_AT_MOST else ""
+    raise NotMounted(
+        f"{mountpoint} is in use by {named}{more}; leave it (`cd` elsewhere) or end them, or unmount "
+        "with --lazy",
+        users=[user._asdict() for user in users],
+    )
+
+
+def _stop(daemon: MountFound, mount: Mount, *, lazy: bool) -> None:
+    """Have the daemon unmount and end its session; wait for its end."""
+    with Watched(daemon.pid) as process:
+        try:
+            Link(control_url(daemon)).send(api.stop_mount(lazy=lazy))
+        except LedgerUnavailable as error:
+            _without_daemon(daemon, error, lazy=lazy)
+            return
+        if process.ends_within(STOP_TIMEOUT_S):
+            return
+    there = top_at(daemon.mountpoint)
+    if there is not None and there.device == mount.device:
+        raise NotMounted(
+            f"{daemon.mountpoint} is still mounted {STOP_TIMEOUT_S:g} s after its daemon ({daemon.pid}) was "
+            "told to stop; unmount with --lazy"
+        )
+
+
+def _without_daemon(daemon: MountFound, error: LedgerUnavailable, *, lazy: bool) -> None:
+    if not lazy:
+        raise NotMounted(
+            f"the daemon of {daemon.mountpoint} (process {daemon.pid}) does not answer; wait, or unmount with "
+            f"--lazy and end it: kill {daemon.pid}",
+            pid=daemon.pid,
+        ) from error
+    detach(daemon.mountpoint, lazy=True)
+    tell(f"its daemon (process {daemon.pid}) does not answer; end it: kill {daemon.pid}")

@@ -1,0 +1,87 @@
+"""`leasefs why`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from leasefs.client.clock import BoottimeClock
+from leasefs.client.find import require_mount
+from leasefs.core.paths import shown, text
+from leasefs_cli.asking_about import claims_over, subject
+from leasefs_cli.exit_codes import DONE, REFUSED
+from leasefs_cli.explaining import Claims, Explanation, explain, refusal_words
+from leasefs_cli.judging import judge, names_of
+from leasefs_cli.mount_view import last_refusal
+from leasefs_cli.place import view
+from leasefs_cli.printing import coloured, printable, say, say_json
+from leasefs_cli.teaching import json_option, teaching_command
+
+if TYPE_CHECKING:
+    from leasefs.client import api
+
+
+@teaching_command(
+    "why",
+    own_codes=[("0", "a write would pass"), ("3", "a write would be refused")],
+    examples=[
+        ("leasefs why README.md", 'after "Permission denied"'),
+        ("leasefs why src && make install", "only if everything in a directory may be changed"),
+    ],
+)
+@click.argument("path")
+@json_option
+def command(path: str, as_json: bool) -> int:
+    """Say whether a write to PATH by this mount's agent would pass; if not, why, and what to do.
+
+    For a directory the question is whether everything in it may be changed. PATH need not exist.
+    """
+    seen = view(path)
+    if seen.mount is None:
+        require_mount(os.path.dirname(os.path.abspath(path)))
+    about = subject(seen, path, literal=True)
+    held, waiting = claims_over(seen, about)
+    session = seen.mount.session if seen.mount else ""
+    claims = Claims(
+        [claim for claim in (*held, *waiting) if claim["session"] == session],
+        [claim for claim in (*held, *waiting) if claim["session"] != session],
+    )
+    relative = about.glob.literal_path
+    verdict = judge(about.roots, relative, claims.ours)
+    told = explain(verdict, claims, path)
+    refusal = last_refusal(seen, text(relative))
+    if as_json:
+        say_json(_as_json(text(relative), told, claims, refusal))
+    else:
+        _show(shown(relative) or ".", told, refusal, names_of(about.roots, relative))
+    return DONE if told.passes else REFUSED
+
+
+def _as_json(
+    path: str, told: Explanation, claims: Claims, refusal: api.Body | None
+) -> dict[str, object]:
+    return {
+        "path": path,
+        "passes": told.passes,
+        "reason": told.reason,
+        "next": told.next_step,
+        "ours": list(claims.ours),
+        "theirs": list(claims.theirs),
+        "last_refusal": refusal,
+    }
+
+
+def _show(path: str, told: Explanation, refusal: api.Body | None, names: int) -> None:
+    word = coloured("may be written", "green", sys.stdout)
+    if not told.passes:
+        word = coloured("is closed to you", "red", sys.stdout)
+    say(f"{path} {word}: {printable(told.reason)}")
+    if told.next_step:
+        say(f"next: {printable(told.next_step)}")
+    if names > 1:
+        say(f"note: the file has {names} names (hard links); a write needs each of them leased")
+    if refusal:
+        say(f"last refused: {printable(refusal_words(refusal, BoottimeClock().wall_s()))}")

@@ -1,0 +1,97 @@
+"""A verdict in words: what it is, who stands in the way, until when, what to do next (P10)."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, NamedTuple
+
+from leasefs.core.policy import Allowed, Reason
+from leasefs_cli.durations import in_words
+from leasefs_cli.lease_rows import eta, globs_of, until, who_is
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from leasefs.client import api
+    from leasefs.core.policy import Verdict
+
+
+class Claims(NamedTuple):
+    """The claims over a path: this session's and everybody else's."""
+
+    ours: Sequence[api.Body]
+    theirs: Sequence[api.Body]
+
+
+class Explanation(NamedTuple):
+    """`reason` and `next_step` are each one sentence; `next_step` is empty if there is nothing to do."""
+
+    passes: bool
+    reason: str
+    next_step: str
+
+
+def explain(verdict: Verdict, claims: Claims, path: str) -> Explanation:
+    """Put the verdict on a write to `path` (as the person typed it) into words."""
+    if isinstance(verdict, Allowed):
+        return Explanation(True, _why_allowed(verdict, claims), "")
+    if verdict.reason is Reason.CONTROL:
+        return Explanation(False, verdict.reason.value, "")
+    if verdict.reason is Reason.LAPSED:
+        return Explanation(
+            False,
+            verdict.reason.value,
+            "write again: the mount asks the ledger once more; if it is taken, claim again",
+        )
+    return Explanation(False, _who_has_it(verdict, claims), _what_to_do(claims, shlex.quote(path)))
+
+
+def _why_allowed(verdict: Allowed, claims: Claims) -> str:
+    if verdict.lease is None:
+        return "no lease is needed there: it is git's own, or git ignores it"
+    id_ = verdict.lease.lease_id
+    lease = next((lease for lease in claims.ours if lease["lease"] == id_), None)
+    if lease is None:
+        return f"{id_} allows it, as a companion of a file or a directory on the way to one"
+    return f"{id_} {globs_of(lease)} is yours, for {until(lease)} after its last use"
+
+
+def _held(claims: Sequence[api.Body]) -> list[api.Body]:
+    return [claim for claim in claims if claim["state"] != "waiting"]
+
+
+def _who_has_it(verdict: Verdict, claims: Claims) -> str:
+    held = _held(claims.theirs)
+    if held:
+        return "; ".join(
+            f"{who_is(lease)} holds {globs_of(lease)} as {lease['lease']} ({lease['mode']}), "
+            f"for {until(lease)} unless renewed"
+            for lease in held
+        )
+    for lease in _held(claims.ours):
+        if lease["mode"] == "shared":
+            return f"your lease {lease['lease']} {globs_of(lease)} is shared: it lets nobody write"
+        if lease["state"] == "revoked":
+            return f"your lease {lease['lease']} {globs_of(lease)} was revoked by an operator"
+    if isinstance(verdict, Allowed):
+        raise TypeError("an allowed write has nobody in its way")
+    return f"{verdict.reason.value}, and nobody else holds it"
+
+
+def _what_to_do(claims: Claims, path: str) -> str:
+    for claim in claims.ours:
+        if claim["state"] == "waiting":
+            about = "" if eta(claim) == "-" else f", about {eta(claim)}"
+            return f"your claim {claim['lease']} waits at position {claim['position']}{about}"
+    if any(claim["mode"] == "shared" for claim in _held(claims.ours)):
+        shared = next(claim for claim in _held(claims.ours) if claim["mode"] == "shared")
+        return f"leasefs release {shared['lease']} && leasefs claim {path} --wait"
+    busy = _held(claims.theirs) or claims.theirs
+    return f"leasefs claim {path}" + (" --wait" if busy else "")
+
+
+def refusal_words(refusal: api.Body, now_wall_s: float) -> str:
+    """The last refusal on a path, as the mount keeps it."""
+    ago = in_words(max(0.0, now_wall_s - float(refusal["wall_s"])))
+    by = f"{refusal['program']}[{refusal['pid']}]"
+    return f"{refusal['op']} by {by}, {ago} ago: {refusal['reason']}"

@@ -1,0 +1,99 @@
+"""Would a write pass? Judged by the mount's own rule, `leasefs.core.policy`, on what the ledger knows.
+
+The mount judges the same way with its own view of time, so around an expiry the two may differ for
+a moment; the mount's word is the one that counts.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from leasefs.core.errors import InvalidRequest
+from leasefs.core.globs import parse_glob
+from leasefs.core.held import HeldLease, HeldView
+from leasefs.core.lease import Mode, trust_margin_s
+from leasefs.core.policy import Op, Place, Target, Verdict, decide
+from leasefs.vcs.errors import VcsError
+from leasefs.vcs.gitdir import find_git
+from leasefs.vcs.ignore import IgnoreRules
+from leasefs.vcs.tracked import load_tracked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from leasefs.client import api
+    from leasefs.client.understand import Roots
+
+_CONTROL = b".leasefs"
+
+
+def judge(roots: Roots, path: bytes, own: Iterable[api.Body]) -> Verdict:
+    """The verdict on a write to `path`, for a directory on changing anything in it, under leases `own`.
+
+    Other names of a file with several (hard links) are not looked for: the mount does that.
+
+    Raises:
+        InvalidRequest: git's data cannot be read.
+    """
+    is_dir = _is_dir(roots, path)
+    place, tracked = _ground(roots, path, is_dir=is_dir)
+    op = Op.RENAME if is_dir else Op.OPEN
+    return decide(op, [Target(path, place, whole_tree=is_dir, tracked=tracked)], _view(own), 0.0)
+
+
+def names_of(roots: Roots, path: bytes) -> int:
+    """How many names (hard links) the file at `path` has; 0 if there is none, or it is no file."""
+    try:
+        found = os.lstat(os.path.join(os.fsencode(roots.mountpoint), path))
+    except OSError:
+        return 0
+    return found.st_nlink if stat.S_ISREG(found.st_mode) else 0
+
+
+def _is_dir(roots: Roots, path: bytes) -> bool:
+    full = os.path.join(os.fsencode(roots.mountpoint), path)
+    return os.path.isdir(full) and not os.path.islink(full)
+
+
+def _view(own: Iterable[api.Body]) -> HeldView:
+    """What the session holds, on a clock that stands at 0 now."""
+    return HeldView(
+        HeldLease(
+            lease_id=lease["lease"],
+            token=lease["token"],
+            globs=tuple(parse_glob(glob) for glob in lease["globs"]),
+            mode=Mode(lease["mode"]),
+            ttl_s=lease["ttl_s"],
+            trusted_until_s=lease["expires_in_s"] - trust_margin_s(lease["ttl_s"]),
+        )
+        for lease in own
+        if lease["state"] in ("granted", "lapsed")
+    )
+
+
+def _ground(roots: Roots, path: bytes, *, is_dir: bool) -> tuple[Place, bool]:
+    """The kind of ground, and whether git tracks the path."""
+    if path == _CONTROL or path.startswith(_CONTROL + b"/"):
+        return Place.CONTROL, False
+    root_fd = os.open(roots.mountpoint, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return _git_ground(root_fd, path, is_dir=is_dir)
+    except VcsError as error:
+        raise InvalidRequest(f"git cannot say whether the path is ignored: {error}") from error
+    finally:
+        os.close(root_fd)
+
+
+def _git_ground(root_fd: int, path: bytes, *, is_dir: bool) -> tuple[Place, bool]:
+    git = find_git(root_fd)
+    if git is None:
+        return Place.TREE, False
+    with git:
+        if git.owns(path):
+            return Place.GIT, False
+        tracked = load_tracked(git)
+        rules = IgnoreRules(root_fd, git, tracked)
+        place = Place.SCRATCH if rules.is_scratch(path, is_dir) else Place.TREE
+        return place, tracked.is_tracked(path)

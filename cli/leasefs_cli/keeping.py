@@ -1,0 +1,77 @@
+"""Keeping leases in use while a command runs, and saying so when one is lost (P4).
+
+In a mount its daemon does the work: a stream to its control socket that stays open counts as a use.
+Outside, this process renews by itself. Either way in threads of their own, which end with the process.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from leasefs.client import api
+from leasefs.core.errors import LeasefsError
+from leasefs_cli.printing import tell
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from leasefs_cli.place import Place
+
+# A session that is silent for 90 s counts as gone, whatever the TTL of its leases.
+LONGEST_INTERVAL_S = 20.0
+
+
+class Keeper:
+    """Keeps `leases` (LeaseAnswers) in use from `start` to `stop`."""
+
+    def __init__(self, place: Place, leases: Sequence[api.Body], program: str) -> None:
+        self._place = place
+        self._leases = leases
+        self._program = program
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        """Begin. What goes wrong is told on stderr; the command runs on."""
+        if self._place.mount is not None:
+            for lease in self._leases:
+                threading.Thread(target=self._use, args=(lease,), daemon=True).start()
+        else:
+            threading.Thread(target=self._renew_all, daemon=True).start()
+
+    def stop(self) -> None:
+        """End; nothing is told any more."""
+        self._stopped.set()
+
+    def _use(self, lease: api.Body) -> None:
+        id_ = lease["lease"]
+        try:
+            for event in self._place.link.stream(api.use(id_)):
+                if event.type in ("lost", "lapsed"):
+                    self._warn(
+                        f"{id_} is {event.type}: {event.data.get('reason', 'no reason given')}"
+                    )
+        except LeasefsError as error:
+            self._warn(f"{id_} is no longer kept in use: {error.message}")
+
+    def _renew_all(self) -> None:
+        shortest_s = min((lease["ttl_s"] for lease in self._leases), default=LONGEST_INTERVAL_S)
+        interval_s = min(LONGEST_INTERVAL_S, shortest_s / 3)
+        held = {lease["lease"]: lease["token"] for lease in self._leases}
+        while held and not self._stopped.wait(interval_s):
+            beats = [
+                {"lease": id_, "token": token, "kept_by": [self._program]}
+                for id_, token in held.items()
+            ]
+            try:
+                answer = self._place.link.send(api.heartbeat(self._place.session, beats))
+            except LeasefsError as error:
+                self._warn(f"leases not renewed, will try again: {error.message}")
+                continue
+            for lost in answer["lost"]:
+                held.pop(lost["lease"], None)
+                self._warn(f"{lost['lease']} is lost: {lost['reason']}")
+
+    def _warn(self, what: str) -> None:
+        if not self._stopped.is_set():
+            tell(f"{what}; the command runs on, and what it writes there is refused")
