@@ -5,7 +5,7 @@
 | NOT_LEASED, LAPSED, TREE_NOT_LEASED, ALIAS_NOT_LEASED | EACCES | "Permission denied" is what every tool reports with the file's name. EROFS would make some give up on the whole tree, EPERM hints at root |
 | LOST | ESTALE | the handle is dead for good; opening the file anew is what helps, as with a stale NFS handle |
 | CONTROL | EROFS | nothing a lease could help with |
-| BORDER | EXDEV | tools then copy and delete, and each of these steps is checked by itself |
+| BORDER | EBUSY | rename(2)'s own word for a directory that the system is using; EXDEV would make mv copy and delete it |
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ERRNO_OF: dict[Reason, int] = {
     Reason.ALIAS_NOT_LEASED: errno.EACCES,
     Reason.LOST: errno.ESTALE,
     Reason.CONTROL: errno.EROFS,
-    Reason.BORDER: errno.EXDEV,
+    Reason.BORDER: errno.EBUSY,
 }
 
 

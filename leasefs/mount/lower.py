@@ -126,6 +126,11 @@ class Lower:
                 os.close(fd)
             above = above.parent
 
+    def path_of(self, fd: int) -> bytes | None:
+        """Where in the tree the kernel says that an open file is; None if it lies outside."""
+        root, here = self._text_of(self.root_fd).rstrip(b"/") + b"/", self._text_of(fd)
+        return here[len(root) :] if here.startswith(root) else None
+
     @staticmethod
     def _text_of(fd: int) -> bytes:
         # The kernel's own idea of where an open directory is (d_path); no lookup, no access.

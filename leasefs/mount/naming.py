@@ -82,15 +82,14 @@ async def _make(
 
 def _made(tree: Tree, allowed: Allowed, target: Target, parent: Node, name: bytes) -> Entry:
     entry = tree.entry(parent, name, tree.lower.lstat(parent, name))
-    if allowed.companion:
-        tree.companions.made(target.path, tree.inodes.key_of(entry.stat))
+    tree.arrived(target, entry.stat)
     tree.changed(allowed, target.path)
     return entry
 
 
 async def link(tree: Tree, number: int, parent_number: int, name: bytes, caller: Caller) -> Entry:
     """Give a file one more name. All its names need a lease, the new one included."""
-    node = tree.node(number)
+    node = tree.subject(number, Op.LINK, caller.pid)
     parent = tree.directory(parent_number, Op.LINK, caller.pid)
     last: list[Target] = []
 

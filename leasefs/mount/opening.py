@@ -121,8 +121,7 @@ async def create(
     found = os.fstat(fd)
     entry = tree.entry(parent, name, found)
     node = tree.node(entry.number)
-    if allowed.companion:
-        tree.companions.made(target[0].path, node.key)
+    tree.arrived(target[0], found)
     tree.changed(allowed, target[0].path)
     opened = _opened(tree, _writable(tree, node, fd, flags, allowed, caller))
     return opened, entry

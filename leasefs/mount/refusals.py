@@ -7,6 +7,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from leasefs.client.process import program_name
 from leasefs.core.paths import shown
 from leasefs.core.policy import Reason, RefusalRecord
 
@@ -26,22 +27,13 @@ ADVICE: dict[Reason, str] = {
     Reason.TREE_NOT_LEASED: "claim the whole directory: leasefs claim {path}/",
     Reason.ALIAS_NOT_LEASED: "the file has several names (hard links); claim this one too: leasefs claim {path}",
     Reason.CONTROL: ".leasefs shows the state of the mount and cannot be changed",
-    Reason.BORDER: "copy it instead of moving it",
+    Reason.BORDER: "the git directory of a mounted tree stays where it is; unmount first",
 }
 
 
 def advice_for(record: RefusalRecord) -> str:
     """What to do next, one line."""
     return ADVICE[record.reason].format(path=shown(record.path) or ".")
-
-
-def program_of(pid: int) -> str:
-    """The program name of a process; empty if it is gone or in another PID namespace."""
-    try:
-        with open(f"/proc/{pid}/comm", "rb") as file:
-            return file.read().strip().decode(errors="backslashreplace")
-    except OSError:
-        return ""
 
 
 class RefusalLog:
@@ -60,7 +52,7 @@ class RefusalLog:
             reason=refused.reason,
             errno=refusal.errno,
             pid=pid,
-            program=program_of(pid),
+            program=program_name(pid),
             wall_s=time.clock_gettime(time.CLOCK_REALTIME),
             lease_id=refused.lease.lease_id if refused.lease else None,
         )

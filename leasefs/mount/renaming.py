@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from leasefs.mount.tree import Tree
 
 
+_UNKNOWN = Target(b"")
+
+
 @dataclass(slots=True)
 class _End:
     """One of the two names, as last looked at."""
@@ -27,7 +30,11 @@ class _End:
     parent: Node
     name: bytes
     found: os.stat_result | None = None
-    path: bytes = b""
+    target: Target = _UNKNOWN
+
+    @property
+    def path(self) -> bytes:
+        return self.target.path
 
     @property
     def is_dir(self) -> bool:
@@ -61,7 +68,7 @@ async def rename(
         tree.lower.rename(source.parent, source.name, goal.parent, goal.name, flags)
     if not _same_inode(tree, source, goal):
         _note_names(tree, source, goal, flags)
-        _note_companions(tree, source, goal, flags, companion=allowed.companion)
+        _note_companions(tree, source, goal, flags)
     tree.changed(allowed, source.path, goal.path)
     if source.is_dir or goal.is_dir:
         tree.ground.directory_changed(source.path)
@@ -78,7 +85,7 @@ def _describe(tree: Tree, source: _End, goal: _End, flags: int, caller: Caller) 
         tree.target(source.parent, source.name, source.found, moves=True, is_dir=source_dir),
         tree.target(goal.parent, goal.name, goal.found, moves=True, is_dir=goal_dir),
     )
-    source.path, goal.path = ends[0].path, ends[1].path
+    source.target, goal.target = ends
     for end in ends:
         if end.place is Place.GIT and tree.ground.is_git_root(end.path):
             tree.gate.refuse(Refused(Reason.BORDER, Op.RENAME, end.path), caller.pid)
@@ -109,13 +116,10 @@ def _note_names(tree: Tree, source: _End, goal: _End, flags: int) -> None:
             tree.rebind(file)
 
 
-def _note_companions(tree: Tree, source: _End, goal: _End, flags: int, *, companion: bool) -> None:
-    """Follow files of an atomic save: what was made here as a companion, and backups of leased files."""
+def _note_companions(tree: Tree, source: _End, goal: _End, flags: int) -> None:
     tree.companions.gone(source.path)
     tree.companions.gone(goal.path)
-    if not companion:
-        return
     if source.found is not None:
-        tree.companions.made(goal.path, tree.inodes.key_of(source.found))
+        tree.arrived(goal.target, source.found)
     if goal.found is not None and flags & RENAME_EXCHANGE:
-        tree.companions.made(source.path, tree.inodes.key_of(goal.found))
+        tree.arrived(source.target, goal.found)

@@ -125,7 +125,7 @@ async def _serve_mounted(mountpoint: str, options: MountOptions, ready: Callable
         if ours is None:
             raise NotMounted(f"{mountpoint} vanished while it was mounted")
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_unmount_on_signal, mountpoint, ours, options.unmount_within_s)
+            await nursery.start(_unmount_on_signal, mountpoint, ours, options.unmount_within_s)
             ready()
             await pyfuse3.main()
             nursery.cancel_scope.cancel()
@@ -135,8 +135,11 @@ async def _serve_mounted(mountpoint: str, options: MountOptions, ready: Callable
         pyfuse3.close(unmount=False)
 
 
-async def _unmount_on_signal(mountpoint: str, ours: Mount, within_s: float) -> None:
+async def _unmount_on_signal(
+    mountpoint: str, ours: Mount, within_s: float, task_status: trio.TaskStatus[None]
+) -> None:
     with trio.open_signal_receiver(*_SIGNALS) as signals:
+        task_status.started()
         hurry = trio.Event()
         async with trio.open_nursery() as nursery:
             async for number in signals:

@@ -148,9 +148,12 @@ class Tree:
         """
         if node is self.inodes.root:
             return (Target(b"", Place.TREE, tracked=True),)
-        if node.parent is None:
+        if node.parent is not None:
+            target = self.target(node.parent, node.name, found)
+        elif found.st_nlink and not node.is_dir:
+            target = self._moved_target(node)
+        else:
             return ()
-        target = self.target(node.parent, node.name, found)
         if found.st_nlink == 1 or node.is_dir:
             return (target,)
         others = [path for path in self.links.all_names(node, found) if path != target.path]
@@ -159,7 +162,23 @@ class Tree:
         )
         return (Target(target.path, target.place, tracked=target.tracked, aliases=aliases),)
 
+    def _moved_target(self, node: Node) -> Target:
+        # Somebody else renamed a file that is open here: it is judged where it is now.
+        for file in self.handles.files_of(node):
+            path = self.lower.path_of(file.fd)
+            if path is not None:
+                return Target(path, self.ground.place(path, is_dir=False), tracked=True)
+        raise stale("the file was moved out of the tree")
+
     # -- what follows a change -----------------------------------------------------------------
+
+    def arrived(self, target: Target, found: Stat) -> None:
+        """Something was made at, or moved to, this name. Without a lease of its own it is a companion."""
+        if target.place is not Place.TREE or target.whole_tree:
+            return
+        holdings = self.gate.holdings
+        if holdings.view.writable(target.path, holdings.now_s()) is None:
+            self.companions.made(target.path, self.inodes.key_of(found))
 
     def removed(self, parent: Node, name: bytes, found: os.stat_result) -> None:
         """The inode lost this name, by unlink, rmdir or a rename over it."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NOBODY = 65534
 

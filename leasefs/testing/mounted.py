@@ -22,10 +22,13 @@ from typing import IO, TYPE_CHECKING, Any
 import trio
 
 from leasefs.core.errors import LeasefsError
+from leasefs.core.held import HeldView
 from leasefs.core.lease import Mode
 from leasefs.core.paths import text
+from leasefs.mount.control_files import control_files
 from leasefs.mount.mountinfo import top_at
 from leasefs.mount.mountpoint import MountOptions
+from leasefs.mount.refusals import RefusalLog
 from leasefs.mount.serve import serve
 from leasefs.testing.static_holdings import StaticHoldings, held
 
@@ -40,9 +43,9 @@ class Fault(Exception):
 # -- the child ---------------------------------------------------------------------------------
 
 
-def _leases(holdings: StaticHoldings, command: dict[str, Any]) -> dict[str, Any]:
+def _view(holdings: StaticHoldings, command: dict[str, Any]) -> HeldView:
     now_s = holdings.now_s()
-    holdings.hold(
+    return HeldView(
         held(
             lease["token"],
             *lease["globs"],
@@ -51,6 +54,15 @@ def _leases(holdings: StaticHoldings, command: dict[str, Any]) -> dict[str, Any]
         )
         for lease in command["leases"]
     )
+
+
+def _leases(holdings: StaticHoldings, command: dict[str, Any]) -> dict[str, Any]:
+    holdings.view = _view(holdings, command)
+    return {}
+
+
+def _confirm(holdings: StaticHoldings, command: dict[str, Any]) -> dict[str, Any]:
+    holdings.confirm = _view(holdings, command)
     return {}
 
 
@@ -85,6 +97,7 @@ def _fault(holdings: StaticHoldings, command: dict[str, Any]) -> dict[str, Any]:
 
 _COMMANDS: dict[str, Callable[[StaticHoldings, dict[str, Any]], dict[str, Any]]] = {
     "leases": _leases,
+    "confirm": _confirm,
     "report": _report,
     "ahead": _ahead,
     "fault": _fault,
@@ -117,8 +130,12 @@ async def _run(options: MountOptions, globs: Sequence[str]) -> None:
             _say({"ready": os.getpid()})
             nursery.start_soon(_obey, holdings)
 
-        control = {"agent": lambda: options.agent.encode() + b"\n"}
-        await serve(options, holdings, control, ready)
+        refusals = RefusalLog(holdings.refused)
+        control = {
+            "agent": lambda: options.agent.encode() + b"\n",
+            **control_files(holdings, refusals, holdings.kept_by),
+        }
+        await serve(options, holdings, control, ready, refusals)
         nursery.cancel_scope.cancel()
 
 
@@ -162,9 +179,13 @@ class Mounted:
 
     def tell(self, do: str, **details: object) -> dict[str, Any]:
         """Send one command, return the answer."""
+        self.command(do, **details)
+        return self.answer()
+
+    def command(self, do: str, **details: object) -> None:
+        """Send one command that is not answered."""
         _pipe(self.process.stdin).write(json.dumps({"do": do, **details}).encode() + b"\n")
         _pipe(self.process.stdin).flush()
-        return self.answer()
 
     def answer(self) -> dict[str, Any]:
         """The next line of the child."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from leasefs.core.globs import parse_glob
 from leasefs.core.held import HeldLease, HeldView
 from leasefs.core.lease import Mode
+from leasefs.core.paths import text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -60,6 +61,10 @@ class StaticHoldings:
     def writer_closed(self, use_id: int) -> None:
         """Forget it again."""
         del self.users[use_id]
+
+    def kept_by(self, token: int) -> list[str]:
+        """What keeps a lease alive."""
+        return [f"{pid} {text(path)}" for used, path, pid in self.users.values() if used == token]
 
     def wrote(self, token: int) -> None:
         """Note the time of a change."""

@@ -12,7 +12,9 @@ import time
 DEADLINE_S = 15.0
 
 
-def wait_for(terminal: int, words: list[bytes], seen: bytes, until: float) -> tuple[bytes | None, bytes]:
+def wait_for(
+    terminal: int, words: list[bytes], seen: bytes, until: float
+) -> tuple[bytes | None, bytes]:
     """The first of `words` that nano shows, and everything it showed so far."""
     while time.monotonic() < until:
         for word in words:

@@ -12,14 +12,17 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from leasefs.testing.mount_trees import NOBODY, environment, git, give, snapshot
 from leasefs.testing.mounted import mounted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 pytestmark = [pytest.mark.mount, pytest.mark.root]
 
@@ -116,16 +119,34 @@ ROWS = [
     Row("touch a new file", "touch n", there("n")),
     Row("truncate", "truncate -s 1 f", says("f", "o")),
     Row("chmod", "chmod 600 f", lambda folder: (folder / "f").stat().st_mode & 0o777 == 0o600),
-    Row("chmod a directory", "chmod 700 sub", lambda d: (d / "sub").stat().st_mode & 0o777 == 0o700),
+    Row(
+        "chmod a directory", "chmod 700 sub", lambda d: (d / "sub").stat().st_mode & 0o777 == 0o700
+    ),
     Row("chown", "chown 1:1 f", lambda folder: (folder / "f").stat().st_uid == 1, needs_root=True),
     Row("install", "install -m 755 g f", says("f", "gee\n")),
     Row("patch", "patch -s f {spare}/p", says("f", "new\n")),
     Row("git apply", "git apply {spare}/p", says("f", "new\n"), clear="unable to"),
-    Row("git checkout", "git checkout -q -- tracked", says("tracked", "committed\n"), clear="unable"),
-    Row("vim", "vim -es -u NONE -i NONE -c s/old/new/ -c wq! f && grep -q new f", says("f", "new\n"), clear=""),
-    Row("vim with backup", "vim -es -u NONE -i NONE -c 'set backup writebackup backupcopy=no' -c s/old/new/ -c wq! f && grep -q new f", says("f", "new\n"), clear=""),
+    Row(
+        "git checkout", "git checkout -q -- tracked", says("tracked", "committed\n"), clear="unable"
+    ),
+    Row(
+        "vim",
+        "vim -es -u NONE -i NONE -c s/old/new/ -c wq! f && grep -q new f",
+        says("f", "new\n"),
+        clear="",
+    ),
+    Row(
+        "vim with backup",
+        "vim -es -u NONE -i NONE -c 'set backup writebackup backupcopy=no' -c s/old/new/ -c wq! f && grep -q new f",
+        says("f", "new\n"),
+        clear="",
+    ),
     Row("nano", "{py} {nano} f", says("f", "newold\n"), clear=""),
-    Row("setfattr", "setfattr -n user.k -v 1 f", lambda folder: os.listxattr(folder / "f") == ["user.k"]),
+    Row(
+        "setfattr",
+        "setfattr -n user.k -v 1 f",
+        lambda folder: os.listxattr(folder / "f") == ["user.k"],
+    ),
     Row("setfattr -x", "setfattr -x user.had g", lambda folder: os.listxattr(folder / "g") == []),
     Row("setfacl", "setfacl -m u:1:r f", lambda folder: bool(os.listxattr(folder / "f"))),
     Row("mkfifo", "mkfifo p", there("p")),
@@ -139,12 +160,21 @@ ROWS = [
     python("bind a socket", BIND, there("sock")),
     python("copy_file_range", COPY, says("f", "gee\n")),
     python("open O_RDONLY|O_TRUNC", "os.open('f', os.O_RDONLY | os.O_TRUNC)", says("f", "")),
-    python("open O_RDWR|O_CREAT|O_EXCL", "os.open('n', os.O_RDWR | os.O_CREAT | os.O_EXCL)", there("n")),
+    python(
+        "open O_RDWR|O_CREAT|O_EXCL", "os.open('n', os.O_RDWR | os.O_CREAT | os.O_EXCL)", there("n")
+    ),
     python("exchange-rename", EXCHANGE, says("f", "gee\n")),
     python("truncate(2)", "os.truncate('f', 0)", says("f", "")),
-    python("utime of a directory", "os.utime('sub', (1, 1))", lambda d: (d / "sub").stat().st_mtime == 1),
-    python("symlink's own times", "os.utime('soft-before', (1, 1), follow_symlinks=False)",
-           lambda d: (d / "soft-before").lstat().st_mtime == 1),
+    python(
+        "utime of a directory",
+        "os.utime('sub', (1, 1))",
+        lambda d: (d / "sub").stat().st_mtime == 1,
+    ),
+    python(
+        "symlink's own times",
+        "os.utime('soft-before', (1, 1), follow_symlinks=False)",
+        lambda d: (d / "soft-before").lstat().st_mtime == 1,
+    ),
 ]
 
 
@@ -155,7 +185,12 @@ def build(source: Path) -> None:
             folder = source / side / str(at)
             for name in ("empty", "sub/deep"):
                 (folder / name).mkdir(parents=True)
-            for name, content in {"f": "old\n", "g": "gee\n", "sub/f": "1\n", "sub/deep/f": "2\n"}.items():
+            for name, content in {
+                "f": "old\n",
+                "g": "gee\n",
+                "sub/f": "1\n",
+                "sub/deep/f": "2\n",
+            }.items():
                 (folder / name).write_text(content)
             (folder / "linked").write_text("old\n")
             (folder / "tracked").write_text("committed\n")
