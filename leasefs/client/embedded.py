@@ -111,13 +111,23 @@ def _command(socket_path: str, ready_fd: int) -> list[str]:
     ]
 
 
+def _reap_whenever(child: subprocess.Popen[bytes]) -> None:
+    """A mount that revives ledgers must not collect zombies.
+
+    The thread takes no signal: those of the process are for whoever waits for them (`leasefs run`).
+    """
+    import signal
+    import threading
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    threading.Thread(target=child.wait, daemon=True).start()
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _wait_until_ready(
     child: subprocess.Popen[bytes], ready_end: IO[bytes], timeout_s: float
 ) -> bool:
-    import threading
-
-    # Reaps the child whenever it ends; a mount that revives ledgers must not collect zombies.
-    threading.Thread(target=child.wait, daemon=True).start()
+    _reap_whenever(child)
     readable, _, _ = select.select([ready_end], [], [], max(0.0, timeout_s))
     if readable and ready_end.read(1):
         return True
