@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from hashlib import blake2s
+from typing import TYPE_CHECKING
 
-from leasefs.core.answers import Blocker, LeaseAnswer
-from leasefs.core.commands import ClaimLease, ReleaseLease, RevokeLease
 from leasefs.core.draft import Decision, Draft
 from leasefs.core.errors import (
     ClaimConflict,
@@ -31,10 +30,20 @@ from leasefs.core.events import (
 )
 from leasefs.core.globs import Glob, parse_glob
 from leasefs.core.lease import MAX_GLOBS, MAX_TTL_S, MIN_TTL_S
-from leasefs.core.queue import blockers, conflicting_leases, cycle_through, waiters_at
+from leasefs.core.queue import (
+    blockers,
+    conflicting_leases,
+    cycle_through,
+    may_come_back,
+    waiters_at,
+)
 from leasefs.core.records import Claim, Lease, Session
 from leasefs.core.state import State, globs_of
 from leasefs.core.views import lease_answer
+
+if TYPE_CHECKING:
+    from leasefs.core.answers import Blocker, LeaseAnswer
+    from leasefs.core.commands import ClaimLease, ReleaseLease, RevokeLease
 
 MAX_KEY_LENGTH = 128
 MAX_NOTE_LENGTH = 4096
@@ -88,7 +97,7 @@ def claim(draft: Draft, command: ClaimLease) -> Decision:
         claimed_seq=draft.next_seq,
         note=command.note,
     )
-    same = _held_already(draft.state, wanted)
+    same = _held_already(draft.state, wanted, draft.now_s)
     if same is not None:
         return _renew(draft, same, command.ttl_s)
     found = blockers(draft.state, wanted, draft.now_s)
@@ -104,7 +113,9 @@ def _checked_globs(command: ClaimLease) -> list[Glob]:
     if not MIN_TTL_S <= command.ttl_s <= MAX_TTL_S:
         raise TtlOutOfRange(command.ttl_s, MIN_TTL_S, MAX_TTL_S)
     if abs(command.priority) > MAX_PRIORITY:
-        raise InvalidRequest(f"priority {command.priority} is not in -{MAX_PRIORITY}..{MAX_PRIORITY}")
+        raise InvalidRequest(
+            f"priority {command.priority} is not in -{MAX_PRIORITY}..{MAX_PRIORITY}"
+        )
     if len(command.note) > MAX_NOTE_LENGTH:
         raise InvalidRequest(f"a note has at most {MAX_NOTE_LENGTH} characters")
     return list(dict.fromkeys(parse_glob(text) for text in command.globs))
@@ -114,7 +125,7 @@ def _remembered(draft: Draft, lease_id: str) -> LeaseAnswer:
     return lease_answer(draft.state, lease_id, draft.now_s)
 
 
-def _held_already(state: State, wanted: Claim) -> Lease | None:
+def _held_already(state: State, wanted: Claim, now_s: float) -> Lease | None:
     """The session's own lease over exactly these globs: claiming it again renews it."""
     for id_ in state.held.candidates(wanted.territory, globs_of(wanted.globs)):
         lease = state.leases[id_]
@@ -123,14 +134,24 @@ def _held_already(state: State, wanted: Claim) -> Lease | None:
             own.session == wanted.session
             and own.mode is wanted.mode
             and not lease.revoked_by
+            and may_come_back(state, lease, now_s)
             and set(own.globs) == set(wanted.globs)
         ):
             return lease
     return None
 
 
+def renewal_of(lease: Lease, now_s: float, ttl_s: float, kept_by: tuple[str, ...]) -> Renewal:
+    """The renewal of `lease` from now on.
+
+    A deadline never moves back: should the answer that tells of a shorter TTL get lost, the holder
+    still trusts what it was told before (P3).
+    """
+    return Renewal(lease.id, max(lease.expires_at_s, now_s + ttl_s), ttl_s, kept_by)
+
+
 def _renew(draft: Draft, lease: Lease, ttl_s: float) -> Decision:
-    renewal = Renewal(lease.id, draft.now_s + ttl_s, ttl_s, lease.kept_by)
+    renewal = renewal_of(lease, draft.now_s, ttl_s, lease.kept_by)
     draft.emit(Renewed(lease.claim.session, (renewal,)))
     return draft.done(_remembered(draft, lease.id))
 
@@ -173,18 +194,24 @@ def _names(state: State, sessions: list[str]) -> list[str]:
 
 
 def take(draft: Draft, wanted: Claim, key: str = "", request: str = "") -> None:
-    """Grant `wanted`, fencing the lapsed leases whose ground it takes (P5)."""
-    taken = [lease for lease, _ in conflicting_leases(draft.state, wanted)]
-    for lease in taken:
+    """Grant `wanted`, fencing the lapsed leases whose ground it takes (P5).
+
+    Ground of theirs that it does not take goes to whoever waits for it.
+    """
+    fenced = [lease for lease, _ in conflicting_leases(draft.state, wanted)]
+    for lease in fenced:
         reason = f"lapsed, then taken by {wanted.agent}"
         draft.emit(Expired(lease.id, lease.claim.agent, lease.token, reason))
     draft.emit(Granted(wanted, key, request))
+    for lease in fenced:
+        settle(draft, lease.claim.territory, globs_of(lease.claim.globs))
 
 
 def settle(draft: Draft, territory: str, globs: tuple[Glob, ...]) -> None:
     """Grant, in order, every waiter that freed ground lets through (P7)."""
     for waiter in waiters_at(draft.state, territory, globs):
-        if not blockers(draft.state, waiter, draft.now_s):
+        still_waits = waiter.id in draft.state.waiters
+        if still_waits and not blockers(draft.state, waiter, draft.now_s):
             take(draft, waiter)
 
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from leasefs.core.globs import Glob, escape, parse_glob
-from leasefs.core.held import HeldLease, HeldView
 from leasefs.core.overlap import overlap
+
+if TYPE_CHECKING:
+    from leasefs.core.held import HeldLease, HeldView
 
 # `base` is the name of the file that is being saved.
 _WITH_BASE: tuple[re.Pattern[bytes], ...] = tuple(
@@ -27,7 +30,9 @@ _WITH_BASE: tuple[re.Pattern[bytes], ...] = tuple(
         rb"(?P<base>.+)\.[0-9]{1,20}(?:\.tmp)?",  # pid suffix
         rb"(?P<base>.+)\.[0-9a-f]{6,40}\.tmp",  # random suffix
         rb"\.(?P<base>.+)\.[0-9A-Za-z_-]{4,16}(?:\.tmp)?",  # rsync, install, rename-save
-        rb"(?P<base>.+)\.[0-9A-Za-z]{6}",  # mkstemp after the name (gofmt, KDE)
+        # mkstemp after the name (KDE). A suffix in small letters alone is a word (Makefile.common), and
+        # one random suffix in sixty is like that: such a save is refused rather than such a file made.
+        rb"(?P<base>.+)\.(?=[a-z]*[0-9A-Z])[0-9A-Za-z]{6}",
         rb"(?P<base>.+)___jb_(?:tmp|old|bak)___",  # JetBrains
         rb"\.~(?P<base>.+)",  # office and web editors
     )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
-from leasefs.core.errors import LeasefsError
 from leasefs.core.events import AnyEvent, Recorded
 from leasefs.core.state import State, apply
+
+if TYPE_CHECKING:
+    from msgspec import Struct
+
+    from leasefs.core.errors import LeasefsError
 
 
 @dataclass(frozen=True, slots=True)

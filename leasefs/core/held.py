@@ -6,12 +6,15 @@ Times are seconds of the holder's own CLOCK_BOOTTIME (P3).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from leasefs.core.globs import Glob, literal_glob, literal_tree
 from leasefs.core.lease import Mode
 from leasefs.core.overlap import TooComplex, uncovered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 # One entry per path asked about; a mount asks about the paths it writes, not the whole tree.
 _MEMO_LIMIT = 65536

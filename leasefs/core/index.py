@@ -7,11 +7,14 @@ and, if it has a wildcard there, everything filed below.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from immutables import Map
 
-from leasefs.core.globs import Glob
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from leasefs.core.globs import Glob
 
 _Key = tuple[str, tuple[bytes, ...]]
 _Ids = Map[str, None]
@@ -49,6 +52,8 @@ class GlobIndex:
 
     def candidates(self, territory: str, globs: Iterable[Glob]) -> set[str]:
         """Ids of all filed globs that could overlap one of `globs`; some may turn out not to."""
+        if not len(self._at):  # nothing is filed: most often so for waiters
+            return set()
         return {id_ for glob in globs for ids in self._near(territory, glob) for id_ in ids}
 
     def _near(self, territory: str, glob: Glob) -> Iterator[_Ids]:

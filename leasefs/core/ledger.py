@@ -19,8 +19,7 @@ make without the ledger, `policy`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leasefs.core import claims, renewal, sessions
 from leasefs.core.commands import (
@@ -39,6 +38,9 @@ from leasefs.core.commands import (
 from leasefs.core.draft import Decision, Draft
 from leasefs.core.errors import LeasefsError
 from leasefs.core.state import State, apply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Decision", "State", "apply", "decide"]
 

@@ -11,16 +11,20 @@ Two rules make the queue fair and are all there is to it:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from statistics import median
+from typing import TYPE_CHECKING
 
 from leasefs.core.answers import Blocker
-from leasefs.core.globs import Glob
 from leasefs.core.lease import Mode
 from leasefs.core.overlap import overlap
 from leasefs.core.paths import text
-from leasefs.core.records import Claim, Lease
+from leasefs.core.records import Claim, Lease, replace
 from leasefs.core.state import State, globs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from leasefs.core.globs import Glob
 
 AGE_S = 300.0
 
@@ -37,7 +41,9 @@ def may_meet(one: Claim, other: Claim) -> bool:
     )
 
 
-def first_overlap(ours: tuple[Glob, ...], theirs: tuple[Glob, ...]) -> tuple[Glob, Glob, bytes] | None:
+def first_overlap(
+    ours: tuple[Glob, ...], theirs: tuple[Glob, ...]
+) -> tuple[Glob, Glob, bytes] | None:
     """The first pair of globs that meet, and a path that both match."""
     for our in ours:
         for their in theirs:
@@ -47,7 +53,9 @@ def first_overlap(ours: tuple[Glob, ...], theirs: tuple[Glob, ...]) -> tuple[Glo
     return None
 
 
-def conflicting_leases(state: State, claim: Claim) -> Iterator[tuple[Lease, tuple[Glob, Glob, bytes]]]:
+def conflicting_leases(
+    state: State, claim: Claim
+) -> Iterator[tuple[Lease, tuple[Glob, Glob, bytes]]]:
     """Leases of other sessions, lapsed ones included, that `claim` cannot coexist with."""
     globs = globs_of(claim.globs)
     for id_ in sorted(state.held.candidates(claim.territory, globs)):
@@ -58,7 +66,9 @@ def conflicting_leases(state: State, claim: Claim) -> Iterator[tuple[Lease, tupl
                 yield lease, met
 
 
-def preceding_waiters(state: State, claim: Claim) -> Iterator[tuple[Claim, tuple[Glob, Glob, bytes]]]:
+def preceding_waiters(
+    state: State, claim: Claim
+) -> Iterator[tuple[Claim, tuple[Glob, Glob, bytes]]]:
     """Waiters of other sessions that conflict with `claim` and come first."""
     globs = globs_of(claim.globs)
     for id_ in sorted(state.waiting.candidates(claim.territory, globs)):
@@ -88,7 +98,7 @@ def _blocker(
     met: tuple[Glob, Glob, bytes],
     kind: str,
     expires_in_s: float | None,
-    revoked: bool,  # noqa: FBT001 -- a field handed on
+    revoked: bool,
 ) -> Blocker:
     our, their, witness = met
     return Blocker(
@@ -117,7 +127,7 @@ def cycle_through(state: State, session: str, now_s: float) -> list[str] | None:
 
     Each claim needs all of its globs, so one blocker on a cycle is enough to wait for ever.
     """
-    if not _somebody_may_wait_for(state, session):
+    if not _waits(state, session) or not _somebody_may_wait_for(state, session):
         return None
     path = [session]
     untried = [iter(_waits_for(state, session, now_s))]
@@ -136,6 +146,25 @@ def cycle_through(state: State, session: str, now_s: float) -> list[str] | None:
     return None
 
 
+def may_come_back(state: State, lease: Lease, now_s: float) -> bool:
+    """Whether renewing `lease` is safe: giving a lapsed one back must not close a cycle of waiters."""
+    if not lease.lapsed(now_s):
+        return True
+    restored = replace(lease, expires_at_s=now_s + lease.claim.ttl_s)
+    trial = replace(state, leases=state.leases.set(lease.id, restored))
+    return cycle_through(trial, lease.claim.session, now_s) is None
+
+
+def _waits(state: State, session: str) -> bool:
+    """Whether the session waits for anything: one that does not is on no cycle, however much it holds."""
+    own = state.of_session.get(session)
+    if own is None or len(state.waiters) == 0:
+        return False
+    if len(own) <= len(state.waiters):
+        return any(id_ in state.waiters for id_ in own)
+    return any(claim.session == session for claim in state.waiters.values())
+
+
 def _somebody_may_wait_for(state: State, session: str) -> bool:
     """A cheap no for most sessions, whose ground nobody else asks for."""
     for id_ in state.of_session.get(session, ()):
@@ -150,15 +179,13 @@ def _somebody_may_wait_for(state: State, session: str) -> bool:
 def _waits_for(state: State, session: str, now_s: float) -> list[str]:
     ids = [id_ for id_ in state.of_session.get(session, ()) if id_ in state.waiters]
     return sorted(
-        {
-            blocker.session
-            for id_ in ids
-            for blocker in blockers(state, state.waiters[id_], now_s)
-        }
+        {blocker.session for id_ in ids for blocker in blockers(state, state.waiters[id_], now_s)}
     )
 
 
-def estimate_s(state: State, claim: Claim, found: tuple[Blocker, ...], now_s: float) -> float | None:
+def estimate_s(
+    state: State, claim: Claim, found: tuple[Blocker, ...], now_s: float
+) -> float | None:
     """How long `claim` may wait, in seconds, from past hold times; None when there are none."""
     holds = state.holds.get(claim.territory, ())
     if not holds:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasefs.core.answers import Done, HeartbeatAnswer, LostLease, RenewedLease
-from leasefs.core.claims import session_of, settle
-from leasefs.core.commands import Beat, Heartbeat, ReportRefusals, StartLedger, Tick
-from leasefs.core.draft import Decision, Draft
+from leasefs.core.claims import renewal_of, session_of, settle
 from leasefs.core.events import (
     Expired,
     Lapsed,
@@ -16,10 +16,14 @@ from leasefs.core.events import (
     Withdrawn,
     WritesRefused,
 )
-from leasefs.core.queue import cycle_through
-from leasefs.core.records import Lease, Session
+from leasefs.core.queue import may_come_back
 from leasefs.core.state import State, globs_of
 from leasefs.core.views import SESSION_TTL_S, is_live
+
+if TYPE_CHECKING:
+    from leasefs.core.commands import Beat, Heartbeat, ReportRefusals, StartLedger, Tick
+    from leasefs.core.draft import Decision, Draft
+    from leasefs.core.records import Lease, Session
 
 RECLAIM_GRACE_S = 10.0
 KEEP_LAPSED_S = 7 * 24 * 3600.0
@@ -28,7 +32,7 @@ MAX_REFUSALS_IN_BATCH = 1000
 
 def start_ledger(draft: Draft, command: StartLedger) -> Decision:
     """Take over the log. Holders could not renew while no server ran, so they get time to (P3)."""
-    draft.emit(LedgerStarted(command.server, command.boot_id, RECLAIM_GRACE_S))
+    draft.emit(LedgerStarted(command.server, command.boot_id, RECLAIM_GRACE_S, command.boottime_s))
     return draft.done(Done())
 
 
@@ -44,12 +48,13 @@ def heartbeat(draft: Draft, command: Heartbeat) -> Decision:
         if reason:
             lost.append(LostLease(beat.lease, reason))
         else:
-            ttl_s = draft.state.leases[beat.lease].claim.ttl_s
-            renewals.append(Renewal(beat.lease, draft.now_s + ttl_s, ttl_s, beat.kept_by))
+            lease = draft.state.leases[beat.lease]
+            renewals.append(renewal_of(lease, draft.now_s, lease.claim.ttl_s, beat.kept_by))
     if renewals or draft.now_s - session.seen_at_s > SESSION_TTL_S / 6:
         draft.emit(Renewed(session.id, tuple(renewals)))
     renewed = tuple(
-        RenewedLease(item.lease, draft.state.leases[item.lease].token, item.ttl_s) for item in renewals
+        RenewedLease(item.lease, draft.state.leases[item.lease].token, item.ttl_s)
+        for item in renewals
     )
     return draft.done(HeartbeatAnswer(renewed, tuple(lost)))
 
@@ -72,18 +77,10 @@ def _why_lost(draft: Draft, session: Session, beat: Beat) -> str:
         return f"token {beat.token} is stale, the lease has {lease.token}"
     if lease.revoked_by:
         return f"revoked by {lease.revoked_by}"
-    if lease.lapsed(draft.now_s) and _would_close_cycle(draft.state, lease, draft.now_s):
+    if not may_come_back(draft.state, lease, draft.now_s):
         _expire(draft, lease, "lapsed, and a waiter that you wait for needs it")
         return "lapsed, and a waiter that you wait for needs it"
     return ""
-
-
-def _would_close_cycle(state: State, lease: Lease, now_s: float) -> bool:
-    """Whether giving a lapsed lease back would make its holder wait for itself (P7)."""
-    trial = Draft(state, now_s)
-    claim = lease.claim
-    trial.emit(Renewed(claim.session, (Renewal(lease.id, now_s + claim.ttl_s, claim.ttl_s),)))
-    return cycle_through(trial.state, claim.session, now_s) is not None
 
 
 def _expire(draft: Draft, lease: Lease, reason: str) -> None:
@@ -129,8 +126,10 @@ def _overdue_lease(draft: Draft, lease: Lease) -> None:
 def _quiet_session(draft: Draft, session: Session) -> None:
     """A silent session must not be granted anything; forgotten after long, once it holds nothing."""
     owned = draft.state.of_session.get(session.id, ())
-    for claim in [draft.state.waiters[id_] for id_ in owned if id_ in draft.state.waiters]:
+    waiting = [draft.state.waiters[id_] for id_ in owned if id_ in draft.state.waiters]
+    for claim in waiting:
         draft.emit(Withdrawn(claim.id, claim.agent, "its session is silent"))
+    for claim in waiting:
         settle(draft, claim.territory, globs_of(claim.globs))
     silent_s = draft.now_s - session.seen_at_s
     if silent_s >= KEEP_LAPSED_S and session.id not in draft.state.of_session:

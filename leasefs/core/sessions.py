@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from leasefs.core.answers import Done
 from leasefs.core.claims import end, session_of, settle
-from leasefs.core.commands import EndSession, OpenSession
-from leasefs.core.draft import Decision, Draft
 from leasefs.core.errors import AgentBusy, Denied, InvalidRequest
 from leasefs.core.events import Expired, SessionEnded, SessionOpened, Withdrawn
-from leasefs.core.globs import Glob
 from leasefs.core.records import Claim, Session
 from leasefs.core.state import State, globs_of
 from leasefs.core.views import is_live, session_answer
+
+if TYPE_CHECKING:
+    from leasefs.core.commands import EndSession, OpenSession
+    from leasefs.core.draft import Decision, Draft
+    from leasefs.core.globs import Glob
 
 KINDS = ("mount", "run", "shell")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
@@ -94,9 +97,7 @@ def end_session(draft: Draft, command: EndSession) -> Decision:
 def claims_of(state: State, session_id: str) -> list[Claim]:
     """Everything that the session holds or waits for, oldest first."""
     ids = state.of_session.get(session_id, ())
-    found = [
-        state.leases[id_].claim if id_ in state.leases else state.waiters[id_] for id_ in ids
-    ]
+    found = [state.leases[id_].claim if id_ in state.leases else state.waiters[id_] for id_ in ids]
     return sorted(found, key=lambda claim: claim.claimed_seq)
 
 

@@ -8,18 +8,19 @@ so that trying out a decision and dropping it costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from dataclasses import replace as evolve
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from immutables import Map
+from msgspec import Struct, field
 
 from leasefs.core import events as ev
 from leasefs.core.globs import Glob, parse_glob
 from leasefs.core.index import GlobIndex
 from leasefs.core.records import Answered, Claim, Lease, Session, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 KEYS_REMEMBERED = 64
 HOLDS_REMEMBERED = 32
@@ -32,8 +33,7 @@ def globs_of(texts: tuple[str, ...]) -> tuple[Glob, ...]:
     return tuple(parse_glob(text) for text in texts)
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True):
     """Everything the ledger knows after event `seq`.
 
     `held` and `waiting` index the globs of `leases` and `waiters`; `by_agent` finds the session of an
@@ -59,23 +59,27 @@ def apply(state: State, recorded: ev.Recorded) -> State:
         raise ValueError(f"event {recorded.seq} does not follow event {state.seq}")
     change = _CHANGES[type(recorded.event)]
     changed: State = change(state, recorded.event, recorded)
-    return evolve(changed, seq=recorded.seq, at_s=recorded.at_s)
+    return replace(changed, seq=recorded.seq, at_s=recorded.at_s)
 
 
 def _ledger_started(state: State, event: ev.LedgerStarted, recorded: ev.Recorded) -> State:
     leases, sessions = state.leases.mutate(), state.sessions.mutate()
     for id_, lease in state.leases.items():
         reclaim_until_s = recorded.at_s + min(event.grace_s, lease.claim.ttl_s)
-        if not lease.lapse_recorded and not lease.revoked_by and lease.expires_at_s < reclaim_until_s:
+        if (
+            not lease.lapse_recorded
+            and not lease.revoked_by
+            and lease.expires_at_s < reclaim_until_s
+        ):
             leases[id_] = replace(lease, expires_at_s=reclaim_until_s)
     for id_, session in state.sessions.items():
         sessions[id_] = replace(session, seen_at_s=recorded.at_s)
-    return evolve(state, leases=leases.finish(), sessions=sessions.finish())
+    return replace(state, leases=leases.finish(), sessions=sessions.finish())
 
 
 def _session_opened(state: State, event: ev.SessionOpened, recorded: ev.Recorded) -> State:
     session = event.session
-    return evolve(
+    return replace(
         state,
         sessions=state.sessions.set(session.id, session),
         by_agent=state.by_agent.set((session.territory, session.agent), session.id),
@@ -88,7 +92,7 @@ def _session_ended(state: State, event: ev.SessionEnded, recorded: ev.Recorded) 
     by_agent = state.by_agent
     if by_agent.get(name) == session.id:
         by_agent = by_agent.delete(name)
-    return evolve(state, sessions=state.sessions.delete(session.id), by_agent=by_agent)
+    return replace(state, sessions=state.sessions.delete(session.id), by_agent=by_agent)
 
 
 def _granted(state: State, event: ev.Granted, recorded: ev.Recorded) -> State:
@@ -101,7 +105,7 @@ def _granted(state: State, event: ev.Granted, recorded: ev.Recorded) -> State:
         granted_at_s=recorded.at_s,
         expires_at_s=recorded.at_s + claim.ttl_s,
     )
-    state = evolve(
+    state = replace(
         state,
         leases=state.leases.set(claim.id, lease),
         held=state.held.adding(claim.territory, globs_of(claim.globs), claim.id),
@@ -112,7 +116,7 @@ def _granted(state: State, event: ev.Granted, recorded: ev.Recorded) -> State:
 
 def _queued(state: State, event: ev.Queued, recorded: ev.Recorded) -> State:
     claim = event.claim
-    state = evolve(
+    state = replace(
         state,
         waiters=state.waiters.set(claim.id, claim),
         waiting=state.waiting.adding(claim.territory, globs_of(claim.globs), claim.id),
@@ -142,14 +146,14 @@ def _renewed(state: State, event: ev.Renewed, recorded: ev.Recorded) -> State:
             kept_by=renewal.kept_by,
         )
     session = replace(state.sessions[event.session], seen_at_s=recorded.at_s)
-    return evolve(
+    return replace(
         state, leases=leases.finish(), sessions=state.sessions.set(event.session, session)
     )
 
 
 def _lapsed(state: State, event: ev.Lapsed, recorded: ev.Recorded) -> State:
     lease = replace(state.leases[event.lease], lapse_recorded=True)
-    return evolve(state, leases=state.leases.set(event.lease, lease))
+    return replace(state, leases=state.leases.set(event.lease, lease))
 
 
 def _released(state: State, event: ev.Released, recorded: ev.Recorded) -> State:
@@ -160,7 +164,7 @@ def _released(state: State, event: ev.Released, recorded: ev.Recorded) -> State:
 
 def _revoked(state: State, event: ev.Revoked, recorded: ev.Recorded) -> State:
     lease = replace(state.leases[event.lease], revoked_by=event.by)
-    return evolve(state, leases=state.leases.set(event.lease, lease))
+    return replace(state, leases=state.leases.set(event.lease, lease))
 
 
 def _expired(state: State, event: ev.Expired, recorded: ev.Recorded) -> State:
@@ -170,9 +174,7 @@ def _expired(state: State, event: ev.Expired, recorded: ev.Recorded) -> State:
     if session is None:
         return state
     fenced = (*session.fenced[1 - KEYS_REMEMBERED :], (event.lease, event.reason))
-    return evolve(
-        state, sessions=state.sessions.set(session_id, replace(session, fenced=fenced))
-    )
+    return replace(state, sessions=state.sessions.set(session_id, replace(session, fenced=fenced)))
 
 
 def _only_history(state: State, event: ev.Event, recorded: ev.Recorded) -> State:
@@ -190,7 +192,7 @@ def _without_id(state: State, session: str, id_: str) -> Map[str, Map[str, None]
 
 def _without_waiter(state: State, id_: str) -> State:
     claim = state.waiters[id_]
-    return evolve(
+    return replace(
         state,
         waiters=state.waiters.delete(id_),
         waiting=state.waiting.removing(claim.territory, globs_of(claim.globs), id_),
@@ -202,7 +204,7 @@ def _without_lease(state: State, id_: str, at_s: float) -> State:
     lease = state.leases[id_]
     claim = lease.claim
     holds = state.holds.get(claim.territory, ())
-    return evolve(
+    return replace(
         state,
         leases=state.leases.delete(id_),
         held=state.held.removing(claim.territory, globs_of(claim.globs), id_),
@@ -218,7 +220,7 @@ def _answered(state: State, session_id: str, key: str, request: str, lease_id: s
     if not key or session is None:
         return state
     answered = (*session.answered[1 - KEYS_REMEMBERED :], Answered(key, request, lease_id))
-    return evolve(
+    return replace(
         state, sessions=state.sessions.set(session_id, replace(session, answered=answered))
     )
 

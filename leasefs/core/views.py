@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from leasefs.core.answers import LeaseAnswer, SessionAnswer
 from leasefs.core.queue import blockers, estimate_s, rank
-from leasefs.core.records import Claim, Lease, Session
 from leasefs.core.state import State, globs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from leasefs.core.records import Claim, Lease, Session
 
 SESSION_TTL_S = 90.0
 
