@@ -7,10 +7,12 @@ is sent to us alone (kill PID) is passed on; the kernel marks what comes from a 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 from leasefs_cli import exit_codes
@@ -62,12 +64,23 @@ def _spawn(command: Sequence[str], mask: set[signal.Signals | int]) -> int:
 
 
 def _wait(pid: int) -> int:
-    while True:
+    """Pass signals on until the command has ended.
+
+    A thread waits for it and then wakes this one: SIGCHLD itself may go to any thread of the process
+    that does not block it, and be lost there.
+    """
+    codes: list[int] = []
+    us = threading.get_ident()
+
+    def reap() -> None:
+        _, status = os.waitpid(pid, 0)
+        codes.append(os.waitstatus_to_exitcode(status))
+        signal.pthread_kill(us, signal.SIGCHLD)
+
+    threading.Thread(target=reap, daemon=True).start()
+    while not codes:
         came = signal.sigwaitinfo({*FORWARDED, signal.SIGCHLD})
-        if came.si_signo == signal.SIGCHLD:
-            done, status = os.waitpid(pid, os.WNOHANG)
-            if done == pid:
-                code = os.waitstatus_to_exitcode(status)
-                return code if code >= 0 else exit_codes.SIGNALLED - code
-        elif came.si_code != SI_KERNEL:
-            os.kill(pid, came.si_signo)
+        if came.si_signo != signal.SIGCHLD and came.si_code != SI_KERNEL:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, came.si_signo)
+    return codes[0] if codes[0] >= 0 else exit_codes.SIGNALLED - codes[0]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
+from leasefs.core.paths import shown
 from leasefs.core.policy import Allowed, Reason
-from leasefs_cli.durations import in_words
 from leasefs_cli.lease_rows import eta, globs_of, until, who_is
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from leasefs.client import api
-    from leasefs.core.policy import Verdict
+    from leasefs.core.policy import Refused, Verdict
 
 
 class Claims(NamedTuple):
@@ -51,16 +51,17 @@ def _why_allowed(verdict: Allowed, claims: Claims) -> str:
         return "no lease is needed there: it is git's own, or git ignores it"
     id_ = verdict.lease.lease_id
     lease = next((lease for lease in claims.ours if lease["lease"] == id_), None)
-    if lease is None:
-        return f"{id_} allows it, as a companion of a file or a directory on the way to one"
-    return f"{id_} {globs_of(lease)} is yours, for {until(lease)} after its last use"
+    what = f"{id_} {globs_of(lease) if lease else ''}".rstrip()
+    if verdict.companion:
+        return f"it is a companion file of an atomic save under {what}"
+    return f"{what} is yours, for {until(lease or {})} after its last use"
 
 
 def _held(claims: Sequence[api.Body]) -> list[api.Body]:
     return [claim for claim in claims if claim["state"] != "waiting"]
 
 
-def _who_has_it(verdict: Verdict, claims: Claims) -> str:
+def _who_has_it(verdict: Refused, claims: Claims) -> str:
     held = _held(claims.theirs)
     if held:
         return "; ".join(
@@ -73,8 +74,8 @@ def _who_has_it(verdict: Verdict, claims: Claims) -> str:
             return f"your lease {lease['lease']} {globs_of(lease)} is shared: it lets nobody write"
         if lease["state"] == "revoked":
             return f"your lease {lease['lease']} {globs_of(lease)} was revoked by an operator"
-    if isinstance(verdict, Allowed):
-        raise TypeError("an allowed write has nobody in its way")
+    if verdict.reason is Reason.TREE_NOT_LEASED:
+        return f"{verdict.reason.value}, for example {shown(verdict.path)}; nobody else holds it"
     return f"{verdict.reason.value}, and nobody else holds it"
 
 
@@ -88,10 +89,3 @@ def _what_to_do(claims: Claims, path: str) -> str:
         return f"leasefs release {shared['lease']} && leasefs claim {path} --wait"
     busy = _held(claims.theirs) or claims.theirs
     return f"leasefs claim {path}" + (" --wait" if busy else "")
-
-
-def refusal_words(refusal: api.Body, now_wall_s: float) -> str:
-    """The last refusal on a path, as the mount keeps it."""
-    ago = in_words(max(0.0, now_wall_s - float(refusal["wall_s"])))
-    by = f"{refusal['program']}[{refusal['pid']}]"
-    return f"{refusal['op']} by {by}, {ago} ago: {refusal['reason']}"

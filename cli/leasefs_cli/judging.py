@@ -11,10 +11,12 @@ import stat
 from typing import TYPE_CHECKING
 
 from leasefs.core.errors import InvalidRequest
-from leasefs.core.globs import parse_glob
+from leasefs.core.globs import literal_tree, parse_glob
 from leasefs.core.held import HeldLease, HeldView
 from leasefs.core.lease import Mode, trust_margin_s
-from leasefs.core.policy import Op, Place, Target, Verdict, decide
+from leasefs.core.overlap import TooComplex, uncovered
+from leasefs.core.paths import RelPath
+from leasefs.core.policy import Allowed, Op, Place, Reason, Refused, Target, Verdict, decide
 from leasefs.vcs.errors import VcsError
 from leasefs.vcs.gitdir import find_git
 from leasefs.vcs.ignore import IgnoreRules
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from leasefs.client.understand import Roots
 
 _CONTROL = b".leasefs"
+_NOW_S = 0.0
 
 
 def judge(roots: Roots, path: bytes, own: Iterable[api.Body]) -> Verdict:
@@ -39,8 +42,9 @@ def judge(roots: Roots, path: bytes, own: Iterable[api.Body]) -> Verdict:
     """
     is_dir = _is_dir(roots, path)
     place, tracked = _ground(roots, path, is_dir=is_dir)
-    op = Op.RENAME if is_dir else Op.OPEN
-    return decide(op, [Target(path, place, whole_tree=is_dir, tracked=tracked)], _view(own), 0.0)
+    if is_dir and place is Place.TREE:
+        return _judge_below(path, _view(own))
+    return decide(Op.OPEN, [Target(path, place, tracked=tracked)], _view(own), _NOW_S)
 
 
 def names_of(roots: Roots, path: bytes) -> int:
@@ -55,6 +59,18 @@ def names_of(roots: Roots, path: bytes) -> int:
 def _is_dir(roots: Roots, path: bytes) -> bool:
     full = os.path.join(os.fsencode(roots.mountpoint), path)
     return os.path.isdir(full) and not os.path.islink(full)
+
+
+def _judge_below(directory: bytes, view: HeldView) -> Verdict:
+    """Everything below the directory; its own name, which a rename of it would need too, is left out."""
+    globs = [glob for lease in view.trusted(_NOW_S) for glob in lease.globs]
+    try:
+        missing = uncovered(literal_tree(directory), globs)
+    except TooComplex:
+        missing = RelPath(directory)
+    if missing is None:
+        return Allowed(view.may_need(directory, _NOW_S))
+    return Refused(Reason.TREE_NOT_LEASED, Op.RENAME, missing)
 
 
 def _view(own: Iterable[api.Body]) -> HeldView:

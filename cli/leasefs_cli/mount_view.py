@@ -1,12 +1,20 @@
-"""What a mount says of itself, over its control socket."""
+"""What a mount says of itself over its control socket, as rows and words for a person.
+
+The facts are those of `.leasefs/leases.json` and `.leasefs/refusals.json`.
+"""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from leasefs.client import api
+from leasefs_cli.durations import in_words
+from leasefs_cli.printing import say, say_columns
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from leasefs_cli.place import View
 
 
@@ -14,3 +22,32 @@ def last_refusal(seen: View, path: str) -> api.Body | None:
     """The newest refusal on exactly this path that the mount still remembers, or None."""
     said = seen.link.send(api.mount())
     return next((refusal for refusal in said["refusals"] if refusal["path"] == path), None)
+
+
+def refusal_words(refusal: api.Body) -> str:
+    """`write by sed[4711] at 14:02:11: no lease of this mount covers the path`."""
+    at = datetime.fromisoformat(refusal["time"]).astimezone()
+    by = f"{refusal['program'] or 'a process'}[{refusal['pid']}]"
+    return f"{refusal['operation']} by {by} at {at:%H:%M:%S}: {refusal['reason']}"
+
+
+def say_trusted(leases: Iterable[api.Body]) -> None:
+    """What the mount holds, by its own clock: this is what lets a write pass."""
+    found = list(leases)
+    if not found:
+        say("no leases")
+        return
+    say_columns(
+        ("LEASE", "MODE", "TRUSTED FOR", "GLOBS", "KEPT BY"),
+        [
+            (
+                lease["id"],
+                lease["mode"],
+                in_words(lease["trusted_for_s"]) if lease["trusted_for_s"] else "lapsed",
+                " ".join(lease["globs"]),
+                ", ".join(lease["kept_by"]) or "-",
+            )
+            for lease in found
+        ],
+        colours=["green" if lease["trusted_for_s"] else "yellow" for lease in found],
+    )

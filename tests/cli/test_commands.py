@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -474,3 +475,132 @@ def test_c_moves_what_relative_names_mean(here: Any, ledger: FakeLedger, tree: P
     finally:
         os.chdir(before)
     assert _body(ledger)["globs"] == ["src/x.py"]
+
+
+REFUSAL = {
+    "time": "2026-01-01T00:00:00.000+00:00",
+    "pid": 41,
+    "program": "sed",
+    "operation": "create",
+    "path": "docs/a.md",
+    "errno": "EACCES",
+    "code": "NOT_LEASED",
+    "reason": "no lease of this mount covers the path",
+    "lease": None,
+    "next": "claim it first",
+}
+TRUSTED = {
+    "id": "L7",
+    "globs": ["src/**"],
+    "mode": "exclusive",
+    "token": 7,
+    "ttl_s": 1800.0,
+    "trusted_for_s": 1690.0,
+    "kept_by": ["41 vim src/x.py"],
+}
+
+
+@pytest.fixture
+def mounted(ledger: FakeLedger) -> FakeLedger:
+    ledger.answers["GET /v1/mount"] = {"leases": [TRUSTED], "refusals": [REFUSAL]}
+    ledger.answers["GET /v1/who"] = {"leases": []}
+    return ledger
+
+
+@pytest.mark.parametrize(
+    ("claims", "path", "code", "words"),
+    [
+        ([LEASE], "src/x.py", 0, "L7 src/** is yours, for 28m20s after its last use"),
+        ([], "README.md", 3, "and nobody else holds it\nnext: leasefs claim README.md"),
+        ([OTHER], "docs/a.md", 3, "bo (shell) holds docs/** as L3 (exclusive), for 28m20s unless"),
+        ([OTHER], "docs/a.md", 3, "next: leasefs claim docs/a.md --wait"),
+        ([OTHER], "docs/a.md", 3, "last refused: create by sed[41] at "),
+        ([{**LEASE, "mode": "shared"}], "src/x.py", 3, "is shared: it lets nobody write"),
+        ([{**LEASE, "mode": "shared"}], "src/x.py", 3, "leasefs release L7 && leasefs claim"),
+        ([{**LEASE, "state": "revoked"}], "src/x.py", 3, "was revoked by an operator"),
+        ([{**LEASE, "expires_in_s": -3.0, "state": "lapsed"}], "src/x.py", 3, "has lapsed"),
+        (
+            [OTHER, {**WAITING, "globs": ["docs/**"]}],
+            "docs/a.md",
+            3,
+            "waits at position 2, about 2m30s",
+        ),
+        ([LEASE], "src", 0, "L7 src/** is yours"),
+        (
+            [{**LEASE, "globs": ["src/*.py"]}],
+            "src",
+            3,
+            "do not contain everything below the directory, for example src/",
+        ),
+        ([], ".leasefs/agent", 3, "control directory cannot be changed"),
+        ([OTHER], "docs/it's.md", 3, "leasefs claim 'docs/it'\"'\"'s.md' --wait"),
+        ([LEASE], "src/.x.py.swp", 0, "L7 src/** is yours"),
+        (
+            [{**LEASE, "globs": ["src/x.py"]}],
+            "src/.x.py.swp",
+            0,
+            "a companion file of an atomic save under L7 src/x.py",
+        ),
+    ],
+)
+def test_why(
+    here: Any, mounted: FakeLedger, claims: list[Any], path: str, code: int, words: str
+) -> None:
+    mounted.answers["GET /v1/who"] = {"leases": claims}
+    mounted.answers["GET /v1/leases"] = {"leases": claims}
+    mounted.answers["GET /v1/queue"] = {"waiters": []}
+    ran = here("why", path)
+    assert words in ran.out
+    assert (ran.code, ran.err) == (code, "")
+
+
+def test_why_counts_ignored_ground_as_free(here: Any, mounted: FakeLedger, tree: Path) -> None:
+    subprocess.run(["git", "init", "-q", tree], check=True)
+    (tree / ".gitignore").write_text("build/\n")
+    (tree / "build").mkdir()
+    for path in ("build/out.o", "build", ".git/config"):
+        ran = here("why", path)
+        assert (ran.code, "no lease is needed there" in ran.out) == (0, True), path
+    assert here("why", "src/x.py").code == 3
+
+
+def test_why_json_has_the_facts(here: Any, mounted: FakeLedger) -> None:
+    mounted.answers["GET /v1/who"] = {"leases": [OTHER]}
+    said = json.loads(here("why", "docs/a.md", "--json").out)
+    assert (said["path"], said["passes"]) == ("docs/a.md", False)
+    assert [lease["lease"] for lease in said["theirs"]] == ["L3"]
+    assert said["last_refusal"]["pid"] == 41
+    assert said["next"] == "leasefs claim docs/a.md --wait"
+
+
+def test_why_warns_of_hard_links(here: Any, mounted: FakeLedger, tree: Path) -> None:
+    os.link(tree / "src" / "x.py", tree / "src" / "y.py")
+    assert "has 2 names (hard links)" in here("why", "src/x.py").out
+
+
+def test_why_outside_a_mount_is_no_question(
+    here: Any, mounted: FakeLedger, monkeypatch: pytest.MonkeyPatch, own_world: Path
+) -> None:
+    monkeypatch.setenv("LEASEFS_LEDGER", "unix:/nowhere/ledger.sock")
+    monkeypatch.chdir(own_world)
+    assert here("why", "x").code == 10
+
+
+def test_status_in_a_mount(here: Any, mounted: FakeLedger) -> None:
+    mounted.answers["GET /v1/status"] = {"version": "0.1.0"}
+    ran = here("status")
+    assert "agent:      ada (shell), session S-ada" in ran.out
+    assert "ledger:     unix:/nowhere/ledger, leasefs 0.1.0" in ran.out
+    assert "L7     exclusive  28m10s       src/**  41 vim src/x.py" in ran.out
+    assert "L9     ada (shell)" in ran.out
+    assert "docs/a.md: create by sed[41] at" in ran.out
+
+
+def test_status_without_its_ledger_still_tells_what_is_held(here: Any, mounted: FakeLedger) -> None:
+    mounted.answers["GET /v1/status"] = errors.LedgerUnavailable("the ledger is away")
+    ran = here("status")
+    assert ran.code == 0
+    assert "ledger:     the ledger is away" in ran.out
+    assert "L7" in ran.out
+    said = json.loads(here("status", "--json").out)
+    assert said["ledger"]["error"] == "the ledger is away"

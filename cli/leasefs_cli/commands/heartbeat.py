@@ -9,7 +9,7 @@ import click
 from leasefs.client import api
 from leasefs.core.errors import LeaseLost, UnknownLease
 from leasefs_cli.durations import in_words
-from leasefs_cli.naming import ids_named, own_leases
+from leasefs_cli.own_claims import ids_named, own_leases
 from leasefs_cli.place import Place, holding_place
 from leasefs_cli.printing import say_columns, say_json, tell
 from leasefs_cli.teaching import json_option, teaching_command

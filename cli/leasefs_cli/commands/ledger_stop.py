@@ -34,7 +34,9 @@ def command(as_json: bool) -> None:
     if pid is None:
         raise LedgerUnavailable(f"no ledger listens at {url}, so there is none to stop", url=url)
     if live and not as_json:
-        tell(f"{live} live sessions keep what they hold, but can claim nothing until a ledger runs")
+        tell(
+            f"live sessions: {live}; they keep what they hold, and can claim again when a ledger runs"
+        )
     with Watched(pid) as process:
         process.terminate()
         if not process.ends_within(STOP_TIMEOUT_S):

@@ -11,8 +11,8 @@ from leasefs.client.ids import new_key
 from leasefs.core.errors import LeasefsError
 from leasefs_cli.durations import in_words
 from leasefs_cli.exit_codes import DONE, exit_code_of
-from leasefs_cli.naming import ids_named, is_lease_id, own_claims
-from leasefs_cli.place import Place, holding_place, ledger_here
+from leasefs_cli.own_claims import forget_empty_shell, ids_named, is_lease_id, own_claims
+from leasefs_cli.place import holding_place, ledger_here
 from leasefs_cli.printing import say_json, tell
 from leasefs_cli.teaching import json_option, teaching_command
 
@@ -56,7 +56,7 @@ def command(
     code = _each(ids, lambda id_: place.link.send(api.release(id_, key=new_key())), as_json=as_json)
     if not ids and not as_json:
         tell("nothing is held, so there was nothing to release")
-    _forget_empty_shell(place)
+    forget_empty_shell(place)
     return code
 
 
@@ -91,11 +91,3 @@ def _each(ids: list[str], act: Callable[[str], api.Body], *, as_json: bool) -> i
     if as_json:
         say_json({"released": done, "failed": failed})
     return code
-
-
-def _forget_empty_shell(place: Place) -> None:
-    """End a shell's session that holds nothing any more, or its agent's name stays taken for a while."""
-    if place.shell is not None and not own_claims(place):
-        from leasefs.client.shell_session import end_shell_session
-
-        end_shell_session(place.link, place.shell)

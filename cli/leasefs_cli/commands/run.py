@@ -15,7 +15,7 @@ from leasefs_cli.claim_options import WaitingCommand, claim_options
 from leasefs_cli.claiming import Wish, claim, tell_meanings, understood
 from leasefs_cli.interrupts import stopping_as_exception
 from leasefs_cli.keeping import Keeper
-from leasefs_cli.naming import own_leases
+from leasefs_cli.own_claims import forget_empty_shell, own_leases
 from leasefs_cli.place import acting_place
 from leasefs_cli.printing import tell
 from leasefs_cli.teaching import json_option, teaching_command
@@ -105,5 +105,6 @@ def _give_back(place: Place, lease_id: str) -> None:
     """Release. A failure is told, but the exit code stays the command's."""
     try:
         place.link.send(api.release(lease_id, key=new_key()))
+        forget_empty_shell(place)
     except LeasefsError as error:
         tell(f"{lease_id} was not released: {error.message}")

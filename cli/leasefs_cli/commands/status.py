@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasefs.client import api
-from leasefs.client.clock import BoottimeClock
 from leasefs.core.errors import LedgerUnavailable
 from leasefs_cli.commands.ledger_status import ledger_fields
-from leasefs_cli.explaining import refusal_words
 from leasefs_cli.lease_rows import say_leases, say_sessions, say_waiters
+from leasefs_cli.mount_view import refusal_words, say_trusted
 from leasefs_cli.place import view
 from leasefs_cli.printing import printable, say, say_fields, say_json
 from leasefs_cli.teaching import json_option, teaching_command
@@ -75,7 +74,7 @@ def _show_mount(seen: View, mount: MountFound, *, as_json: bool) -> None:
         ]
     )
     say("")
-    say_leases(mine["leases"])
+    say_trusted(mine["leases"])
     if waiting:
         say("")
         say_waiters(waiting)
@@ -98,7 +97,6 @@ def _ledger_of(seen: View, mount: MountFound) -> tuple[api.Body, list[api.Body]]
 def _show_refusals(refusals: list[api.Body]) -> None:
     if not refusals:
         return
-    now_s = BoottimeClock().wall_s()
     say(f"\nlast refused (of {len(refusals)} kept):")
     for refusal in refusals[:REFUSALS_SHOWN]:
-        say(f"  {printable(refusal['path'])}: {printable(refusal_words(refusal, now_s))}")
+        say(f"  {printable(refusal['path'])}: {printable(refusal_words(refusal))}")

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from leasefs.client.clock import BoottimeClock
 from leasefs.client.find import require_mount
 from leasefs.core.paths import shown, text
 from leasefs_cli.asking_about import claims_over, subject
 from leasefs_cli.exit_codes import DONE, REFUSED
-from leasefs_cli.explaining import Claims, Explanation, explain, refusal_words
+from leasefs_cli.explaining import Claims, Explanation, explain
 from leasefs_cli.judging import judge, names_of
-from leasefs_cli.mount_view import last_refusal
+from leasefs_cli.mount_view import last_refusal, refusal_words
 from leasefs_cli.place import view
 from leasefs_cli.printing import coloured, printable, say, say_json
 from leasefs_cli.teaching import json_option, teaching_command
@@ -84,4 +83,4 @@ def _show(path: str, told: Explanation, refusal: api.Body | None, names: int) ->
     if names > 1:
         say(f"note: the file has {names} names (hard links); a write needs each of them leased")
     if refusal:
-        say(f"last refused: {printable(refusal_words(refusal, BoottimeClock().wall_s()))}")
+        say(f"last refused: {printable(refusal_words(refusal))}")

@@ -1,4 +1,4 @@
-"""Which leases the arguments of `release` and `heartbeat` name: by id, or by the globs they cover."""
+"""What a session has, and which of it the arguments of `release` and `heartbeat` name: by id or glob."""
 
 from __future__ import annotations
 
@@ -33,6 +33,14 @@ def own_claims(place: Place) -> list[api.Body]:
     """What the place's session holds or waits for."""
     waiters = place.link.send(api.queue(place.territory))["waiters"]
     return own_leases(place) + [waiter for waiter in waiters if waiter["session"] == place.session]
+
+
+def forget_empty_shell(place: Place) -> None:
+    """End a shell's session that holds nothing any more, or its agent's name stays taken for a while."""
+    if place.shell is not None and not own_claims(place):
+        from leasefs.client.shell_session import end_shell_session
+
+        end_shell_session(place.link, place.shell)
 
 
 def ids_named(place: Place, names: Sequence[str]) -> list[str]:
