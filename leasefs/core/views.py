@@ -139,5 +139,5 @@ def sessions(state: State, territory: str | None, now_s: float) -> list[SessionA
         for session in state.sessions.values()
         if territory is None or session.territory == territory
     ]
-    found.sort(key=lambda session: session.opened_at_s)
+    found.sort(key=lambda session: (session.opened_at_s, session.id))
     return [session_answer(session, now_s) for session in found]
