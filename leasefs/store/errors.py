@@ -119,7 +119,8 @@ class StoreUnavailable(StoreFileError):
 
     Attributes:
         happened: False: the append certainly did not happen. None: the disk failed while making it
-            durable, so nobody knows until the store is opened anew; it takes no more appends.
+            durable. The next append that succeeds settles that it did not; after a crash before
+            that, it may be found in the log.
     """
 
     def __init__(
