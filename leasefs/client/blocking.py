@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from leasefs.client import api
 from leasefs.client.address import Address, parse_url
 from leasefs.client.http_reader import AnswerReader
+from leasefs.client.peer import peer_of
 from leasefs.client.sse import EventReader
 from leasefs.client.unreachable import connect_failed, silent, vanished, wrong_owner
 from leasefs.core.errors import LeasefsError
@@ -29,7 +30,6 @@ DEFAULT_TIMEOUT_S = 10.0
 # A stream's server sends a comment every 15 s; three missed ones mean that it is gone.
 STREAM_TIMEOUT_S = 50.0
 _CHUNK = 65536
-_UCRED = struct.Struct("iII")
 _TIMEVAL = struct.Struct("ll")
 # The server closed without an answer: it was going away. Nothing else is worth a second try.
 _GONE = (ConnectionRefusedError, FileNotFoundError, ConnectionResetError, BrokenPipeError)
@@ -181,7 +181,6 @@ def _family(address: Address) -> socket.AddressFamily:
 
 def _refuse_stranger(connection: socket.socket, address: Address) -> None:
     """A ledger is handed secrets, so it must run as this user or as root (SO_PEERCRED, unix(7))."""
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
-    _, uid, _ = _UCRED.unpack(credentials)
+    uid = peer_of(connection).uid
     if uid not in {0, os.geteuid()}:
         raise wrong_owner(address, uid)

@@ -1,0 +1,193 @@
+"""The heartbeat loop: one request at a time renews what is used, and says that the session lives.
+
+A round that is asked for while another one is on its way waits for the next, and all who ask share it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+
+from leasefs.client import api
+from leasefs.core.errors import LeasefsError, LedgerUnavailable, SessionEnded
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from typing import Any
+
+    from leasefs.client.transport import Transport
+    from leasefs.client.trust import Trust
+    from leasefs.client.uses import Uses
+    from leasefs.core.clock import Clock
+    from leasefs.core.held import HeldLease
+
+log = logging.getLogger(__name__)
+
+# The ledger calls a session silent after 90 s.
+SESSION_BEAT_S = 20.0
+# A write waits at most this long for a lapsed lease to be confirmed (P5), then it is refused.
+REVALIDATE_S = 2.0
+_TIMEOUT_S = (0.5, 5.0)
+_RETRY_S = (0.1, 2.0)
+
+
+class Heartbeats:
+    """Keeps one session and its leases alive, and learns by it what is lost."""
+
+    def __init__(
+        self,
+        session: str,
+        transport: Transport,
+        trust: Trust,
+        uses: Uses,
+        clock: Clock,
+        ended: Callable[[str], Awaitable[None]],
+    ) -> None:
+        """`ended` is awaited with the reason when the ledger no longer knows the session."""
+        self._session = session
+        self._transport = transport
+        self._trust = trust
+        self._uses = uses
+        self._clock = clock
+        self._ended = ended
+        self._heard: dict[str, tuple[Mapping[str, Any], int]] = {}
+        self._asked: set[str] = set()
+        self._dropped: dict[str, None] = {}
+        self._now = False
+        self._wake = trio.Event()
+        self._next_round = trio.Event()
+        self._beat_at_s = float("-inf")
+        self._failures = 0
+        self._not_before_s = float("-inf")
+        self.reachable = True
+
+    def wake(self) -> None:
+        """Look again at what is due."""
+        self._wake.set()
+
+    def beat_soon(self) -> None:
+        """Send a heartbeat now, whatever is due."""
+        self._now = True
+        self._wake.set()
+
+    def retry_now(self) -> None:
+        """The ledger is back: do not wait for the next attempt."""
+        self._failures, self._not_before_s = 0, float("-inf")
+        self.beat_soon()
+
+    def heard_granted(self, claim: Mapping[str, Any], token: int) -> None:
+        """A claim of ours is said to be granted: ask, and trust from that asking (P3)."""
+        self._heard[claim["id"]] = (claim, token)
+        self.beat_soon()
+
+    def drop(self, lease_id: str) -> None:
+        """Tell the ledger that this revoked lease is no longer trusted, so that its ground opens."""
+        self._dropped[lease_id] = None
+        self.beat_soon()
+
+    async def renew(self, lease_ids: Iterable[str]) -> None:
+        """Renew these in the next round, used or not; returns when it was answered or has failed."""
+        self._asked.update(lease_ids)
+        self.beat_soon()
+        await self._next_round.wait()
+
+    async def revalidate(self) -> None:
+        """Ask about every lease that is no longer trusted; returns after 2 s at most."""
+        now_s = self._clock.now_s()
+        lapsed = [
+            lease.lease_id for lease in self._trust.view.leases if now_s >= lease.trusted_until_s
+        ]
+        with trio.move_on_after(REVALIDATE_S):
+            await self.renew(lapsed)
+
+    async def run(self) -> None:
+        """Beat for ever. No refusal and no silence of the ledger ends it."""
+        while True:
+            await self._until_due()
+            self._now = False
+            waited_for, self._next_round = self._next_round, trio.Event()
+            try:
+                await self._round()
+                self._failures, self._not_before_s, self.reachable = 0, float("-inf"), True
+            except SessionEnded as error:
+                self._failed(error)
+                await self._ended(error.message)
+            except LeasefsError as error:
+                self._failed(error)
+            finally:
+                waited_for.set()
+
+    async def _until_due(self) -> None:
+        while True:
+            self._wake = trio.Event()
+            wait_s = max(self._due_at_s(), self._not_before_s) - self._clock.now_s()
+            if wait_s <= 0:
+                return
+            with trio.move_on_after(wait_s):
+                await self._wake.wait()
+
+    def _due_at_s(self) -> float:
+        if self._now:
+            return float("-inf")
+        leases_s = self._uses.next_due_s(self._trust.view.leases)
+        return min(leases_s, self._beat_at_s + SESSION_BEAT_S)
+
+    def _failed(self, error: LeasefsError) -> None:
+        if not self._failures:
+            log.warning("no heartbeat: %s", error.message)
+        wait_s = min(_RETRY_S[1], _RETRY_S[0] * 2 ** min(self._failures, 10))
+        self._failures += 1
+        self._not_before_s = self._clock.now_s() + wait_s
+        self.reachable = not isinstance(error, LedgerUnavailable)
+
+    async def _round(self) -> None:
+        asked, self._asked = self._asked, set()
+        leases = self._chosen(asked)
+        heard, dropped = dict(self._heard), list(self._dropped)
+        renew = [self._beat(lease) for lease in leases]
+        renew += [
+            {"lease": id_, "token": token, "kept_by": []} for id_, (_, token) in heard.items()
+        ]
+        sent_s = self._clock.now_s()
+        used = self._uses.sent(lease.token for lease in leases)
+        try:
+            answer = await self._transport.send(
+                api.heartbeat(self._session, renew, dropped), timeout_s=self._timeout_s()
+            )
+        except BaseException:
+            self._uses.unsent(used)
+            raise
+        self._beat_at_s = sent_s
+        self._take(answer, heard, sent_s)
+        for lease_id in dropped:
+            self._dropped.pop(lease_id, None)
+
+    def _chosen(self, asked: set[str]) -> list[HeldLease]:
+        view, now_s = self._trust.view, self._clock.now_s()
+        due = {lease.token for lease in self._uses.due(view.leases, now_s)}
+        return [lease for lease in view.leases if lease.token in due or lease.lease_id in asked]
+
+    def _beat(self, lease: HeldLease) -> api.Body:
+        kept_by = self._uses.kept_by(lease.token)
+        return {"lease": lease.lease_id, "token": lease.token, "kept_by": kept_by}
+
+    def _timeout_s(self) -> float:
+        least_ttl_s = min((lease.ttl_s for lease in self._trust.view.leases), default=60.0)
+        return max(_TIMEOUT_S[0], min(_TIMEOUT_S[1], least_ttl_s / 3))
+
+    def _take(
+        self, answer: api.Body, heard: dict[str, tuple[Mapping[str, Any], int]], sent_s: float
+    ) -> None:
+        for renewal in answer["renewed"]:
+            token = renewal["token"]
+            claim, heard_token = heard.get(renewal["lease"], ({}, 0))
+            if heard_token == token:
+                self._trust.confirmed(claim, token, renewal["ttl_s"], sent_s)
+            self._uses.renewed(token, sent_s)
+        self._trust.renewed(answer["renewed"], sent_s)
+        for loss in answer["lost"]:
+            self._trust.lost(loss["lease"], loss["reason"])
+        for lease_id in heard:
+            self._heard.pop(lease_id, None)

@@ -1,0 +1,272 @@
+"""The lessee: one session of one agent, as its mount sees it (the mount's `Holdings`).
+
+What stands where: `trust` what is held and until when (P3), `uses` what keeps it alive (P4), `heartbeats`
+and `own_events` the two loops that talk to the ledger, `refusal_report` the third, which only tells.
+The ledger may be away, stopped, or started anew at any time: writes go on inside trust (P12), nothing
+new is granted, and when it is back the same session goes on with the same id and secret.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from leasefs.client import api
+from leasefs.client.heartbeats import Heartbeats
+from leasefs.client.own_events import OwnEvents
+from leasefs.client.refusal_report import RefusalReport
+from leasefs.client.trust import Trust
+from leasefs.client.uses import Uses
+from leasefs.core.errors import LeasefsError, LedgerUnavailable, UnknownLease
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from leasefs.client.ids import Credentials
+    from leasefs.client.transport import Transport
+    from leasefs.core.clock import Clock
+    from leasefs.core.held import HeldLease, HeldView
+    from leasefs.core.policy import RefusalRecord
+
+log = logging.getLogger(__name__)
+
+REQUEST_TIMEOUT_S = 10.0
+
+
+class Identity(NamedTuple):
+    """Who a session is for and what runs it; the fields of `api.open_session`."""
+
+    agent: str
+    harness: str
+    territory: str
+    kind: str
+    host: str
+    pid: int
+    process: str
+
+
+class Lessee:
+    """Holds leases for one session. Everything but the coroutines is called on the trio thread."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        credentials: Credentials,
+        transport: Transport,
+        clock: Clock,
+        revive: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.identity = identity
+        self.session = credentials.session
+        self._credentials = credentials
+        self._transport = transport
+        self._clock = clock
+        self._trust = Trust(self._changed)
+        self._uses = Uses(lambda: self._heartbeats.wake())
+        self._heartbeats = Heartbeats(
+            self.session, transport, self._trust, self._uses, clock, self._session_ended
+        )
+        self._events = OwnEvents(
+            self.session, transport, self._trust, self._heartbeats, self._ledger_is_back, revive
+        )
+        self._refusals = RefusalReport(transport, clock)
+        self._unreleased: dict[str, str] = {}
+        self._change = trio.Event()
+
+    # -- Holdings -------------------------------------------------------------------------------
+
+    @property
+    def view(self) -> HeldView:
+        """What is held now."""
+        return self._trust.view
+
+    def now_s(self) -> float:
+        """CLOCK_BOOTTIME seconds, on which trust ends."""
+        return self._clock.now_s()
+
+    def writer_opened(self, token: int, path: bytes, pid: int) -> int:
+        """A handle is open for writing under this lease (P4)."""
+        return self._uses.begin(token, pid, path)
+
+    def writer_closed(self, use_id: int) -> None:
+        """That handle is closed."""
+        self._uses.end(use_id)
+
+    def wrote(self, token: int) -> None:
+        """A change was made under this lease just now."""
+        self._uses.wrote(token)
+
+    async def revalidate(self) -> None:
+        """Ask the ledger about every lapsed lease; returns after 2 s at most."""
+        await self._heartbeats.revalidate()
+
+    def refused(self, refusal: RefusalRecord) -> None:
+        """For the ledger's history; never blocks."""
+        self._refusals.add(refusal)
+
+    # -- the session ----------------------------------------------------------------------------
+
+    async def open(self, *, replace: bool = False) -> None:
+        """Begin the session.
+
+        Raises:
+            AgentBusy: if the agent has a live session and `replace` is not set.
+            LedgerUnavailable: if the ledger does not answer.
+        """
+        status = await self._send(api.status())
+        await self._open(replace=replace)
+        self._events.seq = status["seq"]
+
+    async def run(self) -> None:
+        """Keep the session and its leases; never returns and no failure of the ledger ends it."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._heartbeats.run)
+            nursery.start_soon(self._events.run)
+            nursery.start_soon(self._refusals.run)
+
+    async def end(self, within_s: float = 2.0) -> None:
+        """End the session, its leases are free at once; given up after `within_s`."""
+        self._trust.lost_all("the session has ended")
+        with trio.move_on_after(within_s):
+            try:
+                await self._refusals.flush()
+                await self._send(api.end_session(self.session))
+            except LeasefsError as error:
+                log.warning("the session could not be ended: %s", error.message)
+
+    async def changed(self) -> None:
+        """Wait until a lease came or went."""
+        await self._change.wait()
+
+    @property
+    def ledger_reachable(self) -> bool:
+        """Whether the last heartbeat was answered."""
+        return self._heartbeats.reachable
+
+    def kept_by(self, token: int) -> list[str]:
+        """What keeps this lease alive, for people."""
+        return self._uses.kept_by(token)
+
+    def why_ended(self, lease_id: str) -> str | None:
+        """Why a lease that this session held is no longer."""
+        return self._trust.why_ended(lease_id)
+
+    # -- leases ---------------------------------------------------------------------------------
+
+    async def claim(self, call: api.Call) -> api.Body:
+        """Send an `api.claim`. What is granted is in the view before this returns.
+
+        Raises:
+            LeasefsError: what the ledger refused, or that it is away; then nothing is granted (P12).
+        """
+        sent_s = self._clock.now_s()
+        answer = await self._send(call)
+        return await self._settled(answer, sent_s)
+
+    async def waited(self, lease_id: str, wait_s: float) -> api.Body:
+        """`api.lease` for a claim of this session: what is granted is in the view before this returns."""
+        sent_s = self._clock.now_s()
+        answer = await self._send(api.lease(lease_id, wait_s=wait_s))
+        return await self._settled(answer, sent_s)
+
+    async def release(self, lease_id: str, key: str) -> api.Body:
+        """Give a lease back: nothing is written under it from this moment, whatever the ledger says.
+
+        Raises:
+            LedgerUnavailable: if the ledger is away; it is told when it is back.
+            LeasefsError: what the ledger refused.
+        """
+        if self._trust.lease(lease_id) is not None:
+            self._trust.lost(lease_id, "released")
+        try:
+            return await self._send(api.release(lease_id, key=key))
+        except LedgerUnavailable as error:
+            if self._trust.why_ended(lease_id) is not None:
+                self._unreleased[lease_id] = key
+            raise LedgerUnavailable(
+                f"nothing is written under {lease_id} any more, but the ledger could not be told: "
+                f"{error.message}; it will be when it is back",
+                **error.details,
+            ) from error
+
+    async def renew_all(self) -> api.Body:
+        """Renew everything held, used or not: a HeartbeatAnswer. Raises LedgerUnavailable."""
+        before = self.view.leases
+        await self._heartbeats.renew(lease.lease_id for lease in before)
+        if not self._heartbeats.reachable:
+            raise LedgerUnavailable("the ledger did not answer the heartbeat; try again")
+        kept = [lease for lease in before if lease.token in self.view.by_token]
+        gone = [lease.lease_id for lease in before if lease.token not in self.view.by_token]
+        return {
+            "renewed": [
+                {"lease": lease.lease_id, "token": lease.token, "ttl_s": lease.ttl_s}
+                for lease in kept
+            ],
+            "lost": [{"lease": id_, "reason": self.why_ended(id_) or "lost"} for id_ in gone],
+        }
+
+    def use(self, lease_id: str, pid: int, program: str) -> tuple[HeldLease, int]:
+        """Keep a lease in use until `stop_using` (P4). Raises UnknownLease if it is not held."""
+        lease = self._trust.lease(lease_id)
+        if lease is None:
+            raise UnknownLease(lease_id)
+        return lease, self._uses.begin(lease.token, pid, "", program)
+
+    def stop_using(self, use_id: int) -> None:
+        """That use is over."""
+        self._uses.end(use_id)
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    async def _send(self, call: api.Call) -> api.Body:
+        return await self._transport.send(call, timeout_s=REQUEST_TIMEOUT_S)
+
+    async def _settled(self, answer: api.Body, sent_s: float) -> api.Body:
+        """Take a grant into the view; one that was waited for is confirmed by a heartbeat first."""
+        if answer["state"] not in {"granted", "lapsed"} or answer["session"] != self.session:
+            return answer
+        self._trust.granted(answer, sent_s)
+        lease = self._trust.lease(answer["lease"])
+        if lease is not None and self._clock.now_s() >= lease.trusted_until_s:
+            await self._heartbeats.renew([lease.lease_id])
+        elif lease is not None:
+            self._uses.renewed(lease.token, sent_s)
+        if self._trust.lease(answer["lease"]) is None:
+            return {**answer, "state": "ended"}
+        return answer
+
+    async def _ledger_is_back(self) -> None:
+        """It gives holders little time to reclaim after a restart, so reclaim first."""
+        self._heartbeats.retry_now()
+        for lease_id, key in list(self._unreleased.items()):
+            try:
+                await self._send(api.release(lease_id, key=key))
+            except LedgerUnavailable:
+                return
+            except LeasefsError as error:
+                log.info("%s needs no release any more: %s", lease_id, error.message)
+            del self._unreleased[lease_id]
+
+    def _changed(self) -> None:
+        self._uses.keep_only(self.view.by_token)
+        self._change.set()
+        self._change = trio.Event()
+
+    async def _open(self, *, replace: bool) -> None:
+        secret = self._credentials.secret
+        call = api.open_session(
+            session=self.session, secret=secret, replace=replace, **self.identity._asdict()
+        )
+        await self._send(call)
+
+    async def _session_ended(self, reason: str) -> None:
+        """The ledger does not know us any more: everything is lost; begin again if we may."""
+        self._trust.lost_all(reason)
+        try:
+            await self._open(replace=False)
+        except LeasefsError as error:
+            log.warning("the session is over and cannot be opened again: %s", error.message)
+        else:
+            log.warning("the session was unknown to the ledger; opened again without any lease")

@@ -1,0 +1,97 @@
+"""The session's own events, pushed by the ledger: what was granted, and what is over.
+
+The stream is followed by sequence number, so nothing is missed however often the connection breaks.
+It says what happened, never until when: times come from heartbeats alone (P3).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from leasefs.client import api
+from leasefs.core.errors import LeasefsError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from leasefs.client.heartbeats import Heartbeats
+    from leasefs.client.sse import StreamEvent
+    from leasefs.client.transport import Transport
+    from leasefs.client.trust import Trust
+
+log = logging.getLogger(__name__)
+
+# The ledger sends a comment every 15 s.
+SILENCE_S = 50.0
+_RETRY_S = (0.1, 2.0)
+TYPES = ("granted", "withdrawn", "released", "revoked", "expired", "session-ended")
+
+
+class OwnEvents:
+    """Follows the ledger for ever and tells trust and heartbeats what it hears."""
+
+    def __init__(
+        self,
+        session: str,
+        transport: Transport,
+        trust: Trust,
+        heartbeats: Heartbeats,
+        back: Callable[[], Awaitable[None]],
+        revive: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`back` is awaited at each connection made; `revive` before each attempt but the first.
+
+        `revive` may start a ledger, and may raise what `Transport.send` raises.
+        """
+        self._session = session
+        self._transport = transport
+        self._trust = trust
+        self._heartbeats = heartbeats
+        self._back = back
+        self._revive = revive
+        self._attempts = 0
+        self.seq = 0
+
+    async def run(self) -> None:
+        """Follow; after a break connect again, at most 2 s later. Never returns."""
+        while True:
+            try:
+                if self._revive is not None and self._attempts:
+                    await self._revive()
+                await self._follow()
+            except LeasefsError as error:
+                log.info("event stream: %s", error.message)
+            await trio.sleep(min(_RETRY_S[1], _RETRY_S[0] * 2 ** min(self._attempts, 10)))
+            self._attempts += 1
+
+    async def _follow(self) -> None:
+        call = api.follow(after=self.seq, session=self._session, types=TYPES)
+        async with self._transport.stream(call, silence_s=SILENCE_S) as events:
+            self._attempts = 0
+            await self._back()
+            async for event in events:
+                self.seq = max(self.seq, event.seq)
+                self._heard(event)
+
+    def _heard(self, event: StreamEvent) -> None:
+        fact: dict[str, Any] = event.data["event"]
+        match event.type:
+            case "granted":
+                self._granted(fact["claim"], event.seq)
+            case "revoked":
+                # Stop trusting first; what is said to the ledger next opens the ground.
+                self._trust.lost(fact["lease"], f"revoked by {fact['by']}")
+                self._heartbeats.drop(fact["lease"])
+            case "expired" | "released":
+                self._trust.lost(fact["lease"], fact["reason"])
+            case "withdrawn":
+                self._trust.lost(fact["claim"], fact["reason"])
+            case "session-ended":
+                self._heartbeats.beat_soon()
+
+    def _granted(self, claim: dict[str, Any], token: int) -> None:
+        if self._trust.lease(claim["id"]) is None and self._trust.why_ended(claim["id"]) is None:
+            self._heartbeats.heard_granted(claim, token)

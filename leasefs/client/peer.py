@@ -1,0 +1,28 @@
+"""Who is at the other end of a Unix socket (SO_PEERCRED, unix(7)); the kernel says so, not the peer."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import NamedTuple, Protocol
+
+_UCRED = struct.Struct("iII")
+
+
+class Peer(NamedTuple):
+    """The process that connected, or that listens, as it was at that moment."""
+
+    pid: int
+    uid: int
+    gid: int
+
+
+class _HasOptions(Protocol):
+    def getsockopt(self, level: int, option: int, buflen: int, /) -> bytes: ...
+
+
+def peer_of(connection: _HasOptions) -> Peer:
+    """The peer of a connected Unix socket."""
+    return Peer(
+        *_UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+    )

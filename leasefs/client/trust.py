@@ -1,0 +1,113 @@
+"""What a session believes it holds, and until when it may believe it (P3).
+
+The one rule: trust is counted from when the request was *sent*, less a margin, and never from when
+its answer came. The ledger counts from when the request *arrived*, which is later. So whatever is
+slow, lost or suspended in between, the holder stops first.
+
+What one answer proves:
+
+* a heartbeat that names the lease: good for its TTL from when that heartbeat was sent;
+* an answer about a granted lease: good for its `expires_in_s` from when that request was sent, also when
+  the answer is a remembered one to a repeated key;
+* an event proves no time at all, only that a heartbeat is worth sending.
+
+No I/O and no waiting here; the loops are in `heartbeats` and `own_events`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from leasefs.core.globs import parse_glob
+from leasefs.core.held import HeldLease, HeldView
+from leasefs.core.lease import Mode, trust_margin_s
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+_REMEMBERED = 1024
+
+
+class Trust:
+    """The held view and everything that changes it.
+
+    A lease that ended never comes back: an answer may overtake or be overtaken by the news of the end.
+    """
+
+    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
+        """`changed` is called after a lease came or went, not when trust is only prolonged."""
+        self.view = HeldView()
+        self._changed = changed
+        self._ended: dict[str, str] = {}
+
+    def lease(self, lease_id: str) -> HeldLease | None:
+        """The held lease with this id."""
+        return next((lease for lease in self.view.leases if lease.lease_id == lease_id), None)
+
+    def why_ended(self, lease_id: str) -> str | None:
+        """Why a lease that was held here is no longer, or None if it never was or still is."""
+        return self._ended.get(lease_id)
+
+    def granted(self, answer: Mapping[str, Any], sent_s: float) -> bool:
+        """Take over a granted LeaseAnswer to a request sent at `sent_s`; False if it ended meanwhile."""
+        trusted_until_s = sent_s + answer["expires_in_s"] - trust_margin_s(answer["ttl_s"])
+        return self._adopt(answer["lease"], answer["token"], answer, trusted_until_s)
+
+    def confirmed(self, claim: Mapping[str, Any], token: int, ttl_s: float, sent_s: float) -> bool:
+        """Take over a claim heard to be granted, once a heartbeat sent at `sent_s` renewed it."""
+        return self._adopt(claim["id"], token, claim, sent_s + ttl_s - trust_margin_s(ttl_s))
+
+    def renewed(self, renewals: Iterable[Mapping[str, Any]], sent_s: float) -> None:
+        """Prolong trust by the answer to a heartbeat sent at `sent_s`; never moves it back."""
+        later: dict[int, float] = {}
+        for renewal in renewals:
+            lease = self.view.by_token.get(renewal["token"])
+            if lease is not None:
+                ttl_s = renewal["ttl_s"]
+                until_s = sent_s + ttl_s - trust_margin_s(ttl_s)
+                later[lease.token] = max(lease.trusted_until_s, until_s)
+        if later:
+            self.view = self.view.renewed(later)
+
+    def lost(self, lease_id: str, reason: str) -> None:
+        """The lease is over; handles opened under it are dead from now on."""
+        self._remember(lease_id, reason)
+        lease = self.lease(lease_id)
+        if lease is None:
+            return
+        rest = [other for other in self.view.leases if other is not lease]
+        gone = {**self.view.lost, lease.token: reason}
+        self.view = HeldView(rest, dict(list(gone.items())[-_REMEMBERED:]))
+        self._changed()
+
+    def lost_all(self, reason: str) -> None:
+        """The session is over, and all of its leases with it."""
+        for lease in self.view.leases:
+            self.lost(lease.lease_id, reason)
+
+    def _adopt(
+        self, lease_id: str, token: int, claim: Mapping[str, Any], trusted_until_s: float
+    ) -> bool:
+        if lease_id in self._ended:
+            return False
+        known = self.view.by_token.get(token)
+        if known is not None:
+            trusted_until_s = max(known.trusted_until_s, trusted_until_s)
+        lease = HeldLease(
+            lease_id=lease_id,
+            token=token,
+            globs=tuple(parse_glob(text) for text in claim["globs"]),
+            mode=Mode(claim["mode"]),
+            ttl_s=claim["ttl_s"],
+            trusted_until_s=trusted_until_s,
+        )
+        rest = [other for other in self.view.leases if other.lease_id != lease_id]
+        self.view = HeldView([*rest, lease], self.view.lost)
+        if known is None:
+            self._changed()
+        return True
+
+    def _remember(self, lease_id: str, reason: str) -> None:
+        self._ended.setdefault(lease_id, reason)
+        if len(self._ended) > _REMEMBERED:
+            del self._ended[next(iter(self._ended))]

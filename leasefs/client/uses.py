@@ -1,0 +1,128 @@
+"""What keeps leases alive (P4): open write handles, recent writes, running commands.
+
+A lease is renewed at a third of its TTL, and only if it was used since it was last renewed.
+Opening a file for reading is no use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from leasefs.client.process import program_name
+from leasefs.core.paths import text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable
+
+    from leasefs.core.held import HeldLease
+
+KEPT_BY_SHOWN = 5
+# A lease in use is renewed this often within its TTL, so two heartbeats may fail without harm.
+RENEWALS_PER_TTL = 3
+
+
+class Use(NamedTuple):
+    """One thing that keeps a lease in use for as long as it lasts."""
+
+    token: int
+    pid: int
+    program: str
+    what: str
+
+    def shown(self) -> str:
+        """`pid program path`; the program is asked for only now, because opens are many."""
+        program = self.program or program_name(self.pid)
+        return f"{self.pid} {program} {self.what}".rstrip()
+
+
+class Uses:
+    """Counts uses and knows which leases are due for renewal. All times CLOCK_BOOTTIME seconds."""
+
+    def __init__(self, woken: Callable[[], None] = lambda: None) -> None:
+        """`woken` is called at the first use of a lease since it was last renewed."""
+        self._woken = woken
+        self._open: dict[int, Use] = {}
+        self._open_count: dict[int, int] = {}
+        self._used: dict[int, None] = {}
+        self._renewed_at_s: dict[int, float] = {}
+        self._next_id = 1
+
+    def begin(self, token: int, pid: int, what: bytes | str, program: str = "") -> int:
+        """Something uses the lease from now on. Returns an id for `end`."""
+        use_id, self._next_id = self._next_id, self._next_id + 1
+        shown = what if isinstance(what, str) else text(what)
+        self._open[use_id] = Use(token, pid, program, shown)
+        self._open_count[token] = self._open_count.get(token, 0) + 1
+        self.wrote(token)
+        return use_id
+
+    def end(self, use_id: int) -> None:
+        """That use is over. A use that is not known (its lease is forgotten) is no error."""
+        use = self._open.pop(use_id, None)
+        if use is not None:
+            left = self._open_count[use.token] - 1
+            if left:
+                self._open_count[use.token] = left
+            else:
+                del self._open_count[use.token]
+
+    def wrote(self, token: int) -> None:
+        """The lease was used just now. Called at every write, so a second one costs a look-up."""
+        if token not in self._used:
+            self._used[token] = None
+            self._woken()
+
+    def in_use(self, token: int) -> bool:
+        """Whether it is used, or was since it was last renewed."""
+        return token in self._used or token in self._open_count
+
+    def due_at_s(self, lease: HeldLease) -> float:
+        """When the lease is to be renewed if it is in use."""
+        last_s = self._renewed_at_s.get(lease.token, float("-inf"))
+        return last_s + lease.ttl_s / RENEWALS_PER_TTL
+
+    def due(self, leases: Iterable[HeldLease], now_s: float) -> list[HeldLease]:
+        """Those in use whose time has come."""
+        return [
+            lease for lease in leases if self.in_use(lease.token) and now_s >= self.due_at_s(lease)
+        ]
+
+    def next_due_s(self, leases: Iterable[HeldLease]) -> float:
+        """When the next one in use is due; infinity if none is."""
+        return min(
+            (self.due_at_s(lease) for lease in leases if self.in_use(lease.token)),
+            default=float("inf"),
+        )
+
+    def kept_by(self, token: int) -> list[str]:
+        """What keeps the lease alive, for people; at most five lines."""
+        users = [use for use in self._open.values() if use.token == token]
+        shown = [use.shown() for use in users[:KEPT_BY_SHOWN]]
+        if len(users) > KEPT_BY_SHOWN:
+            shown[-1] = f"and {len(users) - KEPT_BY_SHOWN + 1} more"
+        return shown or (["a recent write"] if token in self._used else [])
+
+    def sent(self, tokens: Iterable[int]) -> list[int]:
+        """These go into a heartbeat now: what is written from here on counts for the next one.
+
+        Returns those that were used, for `unsent`.
+        """
+        used = [token for token in tokens if token in self._used]
+        for token in used:
+            del self._used[token]
+        return used
+
+    def unsent(self, tokens: Iterable[int]) -> None:
+        """That heartbeat was not answered: these of its leases were used and still need one."""
+        for token in tokens:
+            self._used[token] = None
+
+    def renewed(self, token: int, sent_s: float) -> None:
+        """The ledger renewed it, by a request sent at `sent_s`."""
+        self._renewed_at_s[token] = max(sent_s, self._renewed_at_s.get(token, sent_s))
+
+    def keep_only(self, tokens: Container[int]) -> None:
+        """Forget leases that are over."""
+        for known in (self._used, self._renewed_at_s):
+            for token in [token for token in known if token not in tokens]:
+                del known[token]
