@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
@@ -61,6 +62,12 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=DEADLINE_S)
     return process.returncode, out, err
+
+
+def line_of(stream: IO[str]) -> str:
+    """The next line. Nothing was read ahead: each of our streams is written a line at a time."""
+    assert select.select([stream], [], [], DEADLINE_S)[0], "no line came"
+    return stream.readline()
 
 
 def waiters(installed: Any) -> list[dict[str, Any]]:
@@ -231,8 +238,7 @@ def test_run_says_when_its_lease_is_lost_and_runs_on(
     until((repo / "ready").exists)
     id_ = json.loads(installed("leases", "--json").out)["leases"][0]["lease"]
     assert installed("release", "--force", id_).code == 0
-    assert running.stderr is not None
-    line = running.stderr.readline()
+    line = line_of(running.stderr)
     assert f"{id_} is lost" in line
     assert "revoked" in line
     (repo / "stop").touch()
@@ -267,16 +273,14 @@ def test_the_agents_name_is_free_again_when_nothing_is_held(installed: Any, repo
 def test_log_follows_and_survives_a_restart_of_the_ledger(
     start: Any, installed: Any, repo: Path
 ) -> None:
-    installed("claim", "a/**", "--agent", "ada")
-    following = start("log", "--follow", "-n", "0", "--type", "granted", "--json")
-    assert following.stdout is not None
+    before = json.loads(installed("claim", "a/**", "--agent", "ada", "--json").out)["token"]
+    following = start("log", "--follow", "--after", str(before), "--type", "granted", "--json")
     installed("claim", "b/**", "--agent", "ada")
-    # Which of the two is the first seen depends on when the follower began.
-    first = json.loads(following.stdout.readline())
+    first = json.loads(line_of(following.stdout))
     assert first["event"]["claim"]["globs"] == ["b/**"]
     assert installed("ledger", "stop").code == 0
     id_ = installed("claim", "c/**", "--agent", "ada").out.strip()
-    second = json.loads(following.stdout.readline())
+    second = json.loads(line_of(following.stdout))
     assert second["event"]["claim"]["id"] == id_
     following.send_signal(signal.SIGINT)
     assert ended(following) == (130, "", "")
