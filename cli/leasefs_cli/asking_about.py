@@ -34,7 +34,7 @@ def subject(seen: View, argument: str, *, literal: bool = False) -> Subject:
     """
     if seen.roots is None or seen.territory is None:
         raise InvalidRequest(
-            f"{os.getcwd()} is in no repository and no mount; go to one, or give an absolute path"
+            f"{argument!r} is in no repository and no mount; name a path of one, or go there"
         )
     meaning = understand(argument, seen.roots, os.getcwd(), literal=literal)
     return Subject(parse_glob(meaning.glob), seen.territory, seen.roots)

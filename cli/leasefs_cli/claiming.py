@@ -52,8 +52,12 @@ def understood(place: Place, wish: Wish) -> list[Understood]:
     return [understand(glob, place.roots, cwd, literal=wish.literal) for glob in wish.globs]
 
 
-def claim(place: Place, wish: Wish, meanings: Sequence[Understood], *, quiet: bool) -> api.Body:
+def claim(
+    place: Place, wish: Wish, meanings: Sequence[Understood], *, quiet: bool, as_json: bool = False
+) -> api.Body:
     """The LeaseAnswer of a granted lease. Interrupted or timed out, it leaves nothing behind.
+
+    Unless `quiet`, stderr tells what was understood (not with JSON, which says it) and the waiting.
 
     Raises:
         ClaimConflict, Deadlock, WaitTimedOut: as the queue has it.
@@ -70,6 +74,8 @@ def claim(place: Place, wish: Wish, meanings: Sequence[Understood], *, quiet: bo
     )
     with stopping_as_exception():
         answer = _ask(place, call)
+        if not quiet and not as_json:
+            _tell_meanings(wish.globs, meanings)
         if answer["state"] != "waiting":
             return answer
         timeout_s = None if wish.wait_s in (None, math.inf) else wish.wait_s
@@ -137,7 +143,7 @@ def waiting_words(waiting: dict[str, Any]) -> str:
     )
 
 
-def tell_meanings(globs: Sequence[str], meanings: Sequence[Understood]) -> None:
+def _tell_meanings(globs: Sequence[str], meanings: Sequence[Understood]) -> None:
     """Say what was understood wherever it is not plain from what was typed."""
     for typed, meaning in zip(globs, meanings, strict=True):
         if not _plain(typed, meaning):

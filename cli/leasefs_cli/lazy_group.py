@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -17,20 +16,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-@dataclass(frozen=True)
-class Listed:
+class Listed(NamedTuple):
     """Where a command is defined (`module:attribute`), and its line in the group's help."""
 
     where: str
     summary: str
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """A heading of the group's help with the commands below it."""
 
     title: str
-    commands: Mapping[str, Listed] = field(default_factory=dict)
+    commands: Mapping[str, Listed]
 
 
 class LazyGroup(click.Group):

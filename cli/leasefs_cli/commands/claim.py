@@ -8,7 +8,7 @@ from typing import Unpack
 import click
 
 from leasefs_cli.claim_options import WaitingCommand, claim_options
-from leasefs_cli.claiming import Wish, WishOptions, claim, granted_words, tell_meanings, understood
+from leasefs_cli.claiming import Wish, WishOptions, claim, granted_words, understood
 from leasefs_cli.place import acting_place
 from leasefs_cli.printing import say, say_json, tell
 from leasefs_cli.teaching import json_option, teaching_command
@@ -58,9 +58,7 @@ def command(
     place = acting_place(agent, globs)
     wanted = Wish(globs=globs, **wish)
     meanings = understood(place, wanted)
-    if not quiet and not as_json:
-        tell_meanings(globs, meanings)
-    answer = claim(place, wanted, meanings, quiet=quiet)
+    answer = claim(place, wanted, meanings, quiet=quiet, as_json=as_json)
     if as_json:
         say_json({**answer, "understood": [meaning.meaning for meaning in meanings]})
         return

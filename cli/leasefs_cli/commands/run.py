@@ -12,7 +12,7 @@ from leasefs.client.ids import new_key
 from leasefs.core.errors import InvalidRequest, LeasefsError
 from leasefs_cli.child import run_child
 from leasefs_cli.claim_options import WaitingCommand, claim_options
-from leasefs_cli.claiming import Wish, claim, tell_meanings, understood
+from leasefs_cli.claiming import Wish, claim, understood
 from leasefs_cli.interrupts import stopping_as_exception
 from leasefs_cli.keeping import Keeper
 from leasefs_cli.own_claims import forget_empty_shell, own_leases
@@ -73,10 +73,8 @@ def command(
         return _run(place, _held(place), command_line)
     wanted = Wish(globs=globs, **wish)
     meanings = understood(place, wanted)
-    if not as_json:
-        tell_meanings(globs, meanings)
     with stopping_as_exception():
-        lease = claim(place, wanted, meanings, quiet=False)
+        lease = claim(place, wanted, meanings, quiet=False, as_json=as_json)
         try:
             return _run(place, [lease], command_line)
         finally:
