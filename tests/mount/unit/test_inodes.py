@@ -1,0 +1,176 @@
+"""The table of nodes: numbers, names, lookup counts. No kernel, no files."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leasefs.mount.inodes import CONTROL_NUMBER, FIRST_SYNTHETIC, ROOT_NUMBER, Inodes, Node
+
+FILE, DIRECTORY = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755
+
+
+@dataclass(frozen=True)
+class Found:
+    """As little of an `os.stat_result` as the table needs."""
+
+    st_ino: int
+    st_mode: int = FILE
+    st_dev: int = 1
+    st_nlink: int = 1
+    st_uid: int = 0
+    st_gid: int = 0
+    st_size: int = 0
+    st_rdev: int = 0
+    st_blksize: int = 4096
+    st_blocks: int = 0
+    st_atime_ns: int = 0
+    st_mtime_ns: int = 0
+    st_ctime_ns: int = 0
+
+
+def table() -> Inodes:
+    return Inodes(Found(500, DIRECTORY))
+
+
+def told(inodes: Inodes, parent: Node, name: bytes, found: Found) -> Node:
+    """As a lookup does it."""
+    node = inodes.learn(parent, name, found)
+    node.lookups += 1
+    return node
+
+
+def test_numbers_are_the_lower_ones() -> None:
+    inodes = table()
+    node = told(inodes, inodes.root, b"a", Found(7))
+    assert (node.number, inodes.path(node)) == (7, b"a")
+    assert inodes.root.number == ROOT_NUMBER
+    assert inodes.path(inodes.root) == b""
+
+
+def test_numbers_that_could_clash_get_one_of_their_own() -> None:
+    inodes = table()
+    strangers = [Found(7, st_dev=2), Found(7, st_dev=3), Found(1), Found(CONTROL_NUMBER + 5)]
+    nodes = [told(inodes, inodes.root, b"%d" % at, found) for at, found in enumerate(strangers)]
+    assert [node.number for node in nodes] == [FIRST_SYNTHETIC + at for at in range(4)]
+    assert [inodes.find(found) for found in strangers] == nodes
+    assert told(inodes, inodes.root, b"x", Found(7)).number == 7
+
+
+def test_a_renamed_directory_takes_everything_along() -> None:
+    inodes = table()
+    top = told(inodes, inodes.root, b"top", Found(2, DIRECTORY))
+    mid = told(inodes, top, b"mid", Found(3, DIRECTORY))
+    leaf = told(inodes, mid, b"leaf", Found(4))
+    inodes.move(top, (inodes.root, b"top"), (inodes.root, b"moved"))
+    assert inodes.path(leaf) == b"moved/mid/leaf"
+    assert inodes.is_below(leaf, top)
+    assert not inodes.is_below(top, leaf)
+
+
+def test_hard_links_are_one_node_with_several_names() -> None:
+    inodes = table()
+    node = told(inodes, inodes.root, b"a", Found(7))
+    assert told(inodes, inodes.root, b"b", Found(7)) is node
+    assert sorted(inodes.paths(node)) == [b"a", b"b"]
+    inodes.lose_name(node, inodes.root, b"a")
+    assert inodes.paths(node) == [b"b"]
+    inodes.lose_name(node, inodes.root, b"b")
+    assert inodes.path(node) is None
+
+
+def test_a_directory_has_one_name() -> None:
+    """Found elsewhere, it was renamed behind our back."""
+    inodes = table()
+    node = told(inodes, inodes.root, b"a", Found(7, DIRECTORY))
+    told(inodes, inodes.root, b"b", Found(7, DIRECTORY))
+    assert inodes.paths(node) == [b"b"]
+
+
+def test_a_number_in_use_again_is_a_new_generation() -> None:
+    inodes = table()
+    old = told(inodes, inodes.root, b"a", Found(7))
+    old.stamp = (1, 2, 3)
+    new = told(inodes, inodes.root, b"b", Found(7, DIRECTORY))
+    assert (new.generation, new.is_dir, new.stamp) == (1, True, None)
+    assert inodes.paths(new) == [b"b"]
+
+
+def test_another_file_of_the_same_name_is_not_the_same() -> None:
+    inodes = table()
+    node = told(inodes, inodes.root, b"a", Found(7))
+    assert inodes.is_same(node, Found(7))
+    assert not inodes.is_same(node, Found(8))
+    assert not inodes.is_same(node, Found(7, DIRECTORY))
+    assert not inodes.is_same(node, Found(7, st_dev=2))
+
+
+def test_forgotten_nodes_go_and_their_waiting_parents_with_them() -> None:
+    inodes = table()
+    top = told(inodes, inodes.root, b"top", Found(2, DIRECTORY))
+    leaf = told(inodes, top, b"leaf", Found(4))
+    leaf.lookups += 1
+    assert inodes.forget(2, 1) == []  # a node below is still known
+    assert inodes.forget(4, 1) == []
+    assert inodes.forget(4, 1) == [leaf, top]
+    assert len(inodes) == 1
+    assert inodes.forget(4, 1) == []
+    assert inodes.forget(ROOT_NUMBER, 99) == []
+
+
+def test_a_strangers_number_is_free_again_after_it_was_forgotten() -> None:
+    inodes = table()
+    node = told(inodes, inodes.root, b"a", Found(7, st_dev=2))
+    inodes.forget(node.number, 1)
+    assert inodes.find(Found(7, st_dev=2)) is None
+    assert len(inodes) == 1
+
+
+NAMES = st.sampled_from([b"a", b"b", b"c"])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("look"), st.integers(0, 3), NAMES, st.integers(2, 7)),
+        st.tuples(st.just("forget"), st.integers(2, 7), st.integers(1, 2), st.none()),
+        st.tuples(st.just("lose"), st.integers(2, 7), NAMES, st.none()),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS)
+def test_whatever_happens_nothing_leaks_and_no_count_is_wrong(
+    steps: list[tuple[object, ...]],
+) -> None:
+    """Children counted as they are, and an empty table once the kernel has forgotten everything."""
+    inodes = table()
+    for step in steps:
+        _act(inodes, step)
+        for node in inodes:
+            below = [name for other in inodes for name in other.names() if name[0] is node]
+            assert node.children == len(below)
+    for _ in range(8):
+        for node in list(inodes):
+            if node is not inodes.root:
+                inodes.forget(node.number, node.lookups)
+    assert [node.number for node in inodes] == [ROOT_NUMBER]
+
+
+def _act(inodes: Inodes, step: tuple[object, ...]) -> None:
+    match step:
+        case ("look", int(above), bytes(name), int(number)):
+            parent = inodes.get(above) if above > 1 else inodes.root
+            # Even numbers are directories, each below smaller numbers only: no cycles.
+            if parent is None or parent.number >= number or not parent.is_dir:
+                return
+            told(inodes, parent, name, Found(number, DIRECTORY if number % 2 == 0 else FILE))
+        case ("forget", int(number), int(count), _):
+            inodes.forget(number, count)
+        case ("lose", int(number), bytes(name), _):
+            node = inodes.get(number)
+            for parent, known in node.names() if node else []:
+                if known == name:
+                    assert node is not None
+                    inodes.lose_name(node, parent, known)
