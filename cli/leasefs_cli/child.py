@@ -35,11 +35,11 @@ FORWARDED = (
 _RESET = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 
 
-def run_child(command: Sequence[str], started: Callable[[], None]) -> int:
+def run_child(command: Sequence[str], started: Callable[[int], None]) -> int:
     """Run `command` to its end; its exit code, 128+N if signal N ended it.
 
-    127: no such command; 126: it cannot be executed. `started` is called once it runs; threads that
-    it starts inherit blocked signals, so that they never take ours.
+    127: no such command; 126: it cannot be executed. `started` is told its pid once it runs; threads
+    that it starts inherit blocked signals, so that they never take ours.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED, signal.SIGCHLD})
@@ -50,7 +50,7 @@ def run_child(command: Sequence[str], started: Callable[[], None]) -> int:
         missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
         return exit_codes.NOT_FOUND if missing else exit_codes.NOT_EXECUTABLE
     else:
-        started()
+        started(pid)
         return _wait(pid)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

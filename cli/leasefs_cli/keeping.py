@@ -29,10 +29,12 @@ class Keeper:
         self._place = place
         self._leases = leases
         self._program = program
+        self._pid = 0
         self._stopped = threading.Event()
 
-    def start(self) -> None:
-        """Begin. What goes wrong is told on stderr; the command runs on."""
+    def start(self, pid: int) -> None:
+        """Begin, in the name of process `pid`. What goes wrong is told on stderr; the command runs on."""
+        self._pid = pid
         if self._place.mount is not None:
             for lease in self._leases:
                 threading.Thread(target=self._use, args=(lease,), daemon=True).start()
@@ -46,13 +48,17 @@ class Keeper:
     def _use(self, lease: api.Body) -> None:
         id_ = lease["lease"]
         try:
-            for event in self._place.link.stream(api.use(id_)):
-                if event.type in ("lost", "lapsed"):
-                    self._warn(
-                        f"{id_} is {event.type}: {event.data.get('reason', 'no reason given')}"
-                    )
+            for event in self._place.link.stream(self._use_of(id_)):
+                if event.type == "lost":
+                    self._warn(f"{id_} is lost: {event.data['reason']}")
+                elif event.type == "lapsed":
+                    self._warn(f"{id_} has lapsed: the ledger has not confirmed it in time")
         except LeasefsError as error:
             self._warn(f"{id_} is no longer kept in use: {error.message}")
+
+    def _use_of(self, lease_id: str) -> api.Call:
+        body = {"lease": lease_id, "pid": self._pid, "program": self._program}
+        return api.use(lease_id)._replace(body=body)
 
     def _renew_all(self) -> None:
         shortest_s = min((lease["ttl_s"] for lease in self._leases), default=LONGEST_INTERVAL_S)
@@ -60,7 +66,11 @@ class Keeper:
         held = {lease["lease"]: lease["token"] for lease in self._leases}
         while held and not self._stopped.wait(interval_s):
             beats = [
-                {"lease": id_, "token": token, "kept_by": [self._program]}
+                {
+                    "lease": id_,
+                    "token": token,
+                    "kept_by": [f"{self._pid} {self._program} leasefs run"],
+                }
                 for id_, token in held.items()
             ]
             try:

@@ -92,10 +92,10 @@ def view(path: str | None = None, *, everywhere: bool = False) -> View:
 
 
 def ledger_here() -> Link:
-    """The ledger itself, for what an operator does: the one of the mount here, or this user's."""
+    """For what an operator does: through the mount here, else this user's ledger itself."""
     found = mount_near()
     if found is not None:
-        return Link(found.ledger)
+        return Link(control_url(found))
     from leasefs.client.embedded import ledger_link
 
     return ledger_link()

@@ -126,17 +126,22 @@ def last_events(seen: View, count: int, types: tuple[str, ...]) -> tuple[list[ap
 def _followed(seen: View, after: int, types: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """Without end, across restarts of the ledger; LedgerUnavailable if it stays away too long."""
     clock = BoottimeClock()
-    lost_at_s = began_at_s = clock.now_s()
+    lost_at_s = clock.now_s()
     while True:
+        began_at_s = clock.now_s()
+        away: LedgerUnavailable | None = None
         try:
             call = api.follow(after=after, territory=seen.territory, types=types)
             for event in seen.link.stream(call):
+                if event.type == "error":  # a mount whose ledger is away
+                    away = LedgerUnavailable(event.data["error"]["message"])
+                    break
                 yield event.data
                 after = event.seq
-        except LedgerUnavailable:
-            if clock.now_s() - lost_at_s > RECONNECT_WITHIN_S:
-                raise
+        except LedgerUnavailable as error:
+            away = error
         if clock.now_s() - began_at_s > STEADY_S:
             lost_at_s = clock.now_s()  # it was there until now
+        elif away is not None and clock.now_s() - lost_at_s > RECONNECT_WITHIN_S:
+            raise away
         pause(RECONNECT_EVERY_S)
-        began_at_s = clock.now_s()

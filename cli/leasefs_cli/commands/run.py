@@ -91,8 +91,7 @@ def _held(place: Place) -> list[api.Body]:
 
 
 def _run(place: Place, leases: list[api.Body], command_line: tuple[str, ...]) -> int:
-    program = os.path.basename(command_line[0])
-    keeper = Keeper(place, leases, f"{os.getpid()} {program} leasefs run")
+    keeper = Keeper(place, leases, os.path.basename(command_line[0]))
     try:
         return run_child(command_line, keeper.start)
     finally:
