@@ -7,7 +7,8 @@ deciding a claim does (measured: 20 µs against 24), and what is needed here is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, MutableMapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -92,7 +93,7 @@ class Answer:
 class EventStream:
     """A response without an end: `chunks` are sent as they come (text/event-stream, WHATWG HTML 9.2)."""
 
-    chunks: AsyncIterator[bytes]
+    chunks: AsyncGenerator[bytes, None]
 
 
 def json_answer(status: int, value: object) -> Answer:
@@ -154,9 +155,11 @@ async def send_stream(send: Send, call: Call, stream: EventStream, stall_s: floa
     await send({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def pump() -> None:
-        async for chunk in stream.chunks:
-            async with asyncio.timeout(stall_s):
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        # Closed here, not when the garbage is collected: the generator holds the follower.
+        async with contextlib.aclosing(stream.chunks) as chunks:
+            async for chunk in chunks:
+                async with asyncio.timeout(stall_s):
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
     try:
         await unless_disconnected(call.receive, pump())

@@ -14,7 +14,7 @@ from leasefs.service.routes import Route
 from leasefs.service.stream import Follower, StreamClosed, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from leasefs.service.context import Ledger
     from leasefs.service.entries import Record
@@ -65,7 +65,7 @@ def _page(found: list[Record], head: int, next_seq: int) -> Answer:
     return Answer(200, body)
 
 
-async def _followed(ledger: Ledger, wanted: Wanted, after_seq: int) -> AsyncIterator[bytes]:
+async def _followed(ledger: Ledger, wanted: Wanted, after_seq: int) -> AsyncGenerator[bytes, None]:
     follower = ledger.hub.follow(wanted, after_seq)
     try:
         yield b": leasefs events\n\n"

@@ -1,0 +1,104 @@
+"""Only proof counts: a holder that may be asleep is not dead (P3)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from leasefs.service.liveness import known_dead
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _boot() -> str:
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def _start_ticks(pid: int) -> str:
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rsplit(b") ", 1)[1].split()[19].decode()
+
+
+def _named(pid: int, *, boot: str = "", namespace: str = "", start: str = "") -> str:
+    namespace = namespace or str(os.stat("/proc/self/ns/pid").st_ino)
+    return f"{boot or _boot()}:{namespace}:{pid}:{start or _start_ticks(pid)}"
+
+
+def test_a_running_process_is_not_dead() -> None:
+    assert not known_dead(_named(os.getpid()))
+
+
+def test_a_process_that_ended_is_dead() -> None:
+    process = subprocess.Popen(["sleep", "100"])
+    name = _named(process.pid)
+    assert not known_dead(name)
+    process.kill()
+    process.wait()
+    assert known_dead(name)
+
+
+def test_a_zombie_is_dead() -> None:
+    process = subprocess.Popen(["sleep", "100"])
+    name = _named(process.pid)
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert known_dead(name)
+    process.wait()
+
+
+def test_a_stopped_process_is_not_dead() -> None:
+    process = subprocess.Popen(["sleep", "100"])
+    process.send_signal(19)
+    assert not known_dead(_named(process.pid))
+    process.kill()
+    process.wait()
+
+
+def test_the_same_pid_with_another_start_is_another_process() -> None:
+    assert known_dead(_named(os.getpid(), start="1"))
+
+
+def test_names_with_parentheses_and_spaces_are_read(tmp_path: Path) -> None:
+    (tmp_path / "sys/kernel/random").mkdir(parents=True)
+    (tmp_path / "sys/kernel/random/boot_id").write_text("boot\n")
+    (tmp_path / "self/ns").mkdir(parents=True)
+    (tmp_path / "self/ns/pid").touch()
+    (tmp_path / "7").mkdir()
+    fields = " ".join(str(number) for number in range(4, 22))
+    (tmp_path / "7/stat").write_bytes(f"7 (a) R 1 (b c)) S {fields} 4242 0\n".encode())
+    inode = os.stat(tmp_path / "self/ns/pid").st_ino
+    assert not known_dead(f"boot:{inode}:7:4242", str(tmp_path))
+    assert known_dead(f"boot:{inode}:7:4243", str(tmp_path))
+    assert known_dead(f"boot:{inode}:8:4242", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "nonsense",
+        "a:b:c:d",
+        ":::",
+        "a:1:2",
+        "a:1:2:3:4",
+        "a:1:-2:3",
+        "a:1:\uff12:3",
+        "a:1:2:" + "9" * 200,
+    ],
+)
+def test_what_cannot_be_read_proves_nothing(name: str) -> None:
+    assert not known_dead(name)
+
+
+def test_another_boot_or_namespace_proves_nothing() -> None:
+    assert not known_dead(_named(2**22 - 1, boot="other", start="1"))
+    assert not known_dead(_named(2**22 - 1, namespace="1", start="1"))
+
+
+def test_without_proc_nothing_is_proven(tmp_path: Path) -> None:
+    assert not known_dead(_named(os.getpid(), start="1"), str(tmp_path))
