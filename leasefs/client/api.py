@@ -182,12 +182,16 @@ def renew_mount() -> Call:
     return Call("POST", "/v1/mount/heartbeat", {}, patience_s=10.0)
 
 
-def use(lease_id: str) -> Call:
+def use(lease_id: str, *, pid: int | None = None, program: str = "") -> Call:
     """Of a mount's control socket: a stream that keeps the lease in use for as long as it is open.
 
-    Its first event is `using`; `lost` and `lapsed` tell what became of the lease meanwhile.
+    Its first event is `using` or `lapsed`, and again one of them whenever that changes; `lost`, with a
+    `reason`, is the last. `pid` and `program` are shown as what keeps the lease; else the caller is.
     """
-    return Call("POST", "/v1/mount/uses", {"lease": lease_id})
+    body: Body = {"lease": lease_id}
+    if pid is not None:
+        body |= {"pid": pid, "program": program}
+    return Call("POST", "/v1/mount/uses", body)
 
 
 def encode(call: Call) -> bytes:

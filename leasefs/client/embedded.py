@@ -96,6 +96,7 @@ def _start(url: str, deadline_s: float, clock: BoottimeClock) -> bool:
                 cwd="/",
                 start_new_session=True,
                 pass_fds=[ready_child],
+                umask=0o077,  # a mount that revives its ledger runs with none
             )
         finally:
             os.close(ready_child)

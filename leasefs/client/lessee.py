@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from leasefs.client.ids import Credentials
     from leasefs.client.transport import Transport
     from leasefs.core.clock import Clock
-    from leasefs.core.held import HeldLease, HeldView
+    from leasefs.core.held import HeldView
     from leasefs.core.policy import RefusalRecord
 
 log = logging.getLogger(__name__)
@@ -207,12 +207,16 @@ class Lessee:
             "lost": [{"lease": id_, "reason": self.why_ended(id_) or "lost"} for id_ in gone],
         }
 
-    def use(self, lease_id: str, pid: int, program: str) -> tuple[HeldLease, int]:
-        """Keep a lease in use until `stop_using` (P4). Raises UnknownLease if it is not held."""
+    def use(self, lease_id: str, pid: int, program: str) -> tuple[int, int]:
+        """Keep a lease in use until `stop_using` (P4); returns its token and the use's id.
+
+        Raises:
+            UnknownLease: if it is not held.
+        """
         lease = self._trust.lease(lease_id)
         if lease is None:
             raise UnknownLease(lease_id)
-        return lease, self._uses.begin(lease.token, pid, "", program)
+        return lease.token, self._uses.begin(lease.token, pid, "", program)
 
     def stop_using(self, use_id: int) -> None:
         """That use is over."""

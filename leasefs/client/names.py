@@ -23,7 +23,7 @@ def agent_name(given: str | None = None) -> str:
 
     A name that was given is left as it is: the ledger says what is wrong with it.
     """
-    return given or os.environ.get("LEASEFS_AGENT") or _fit(f"{_user()}@{host_name()}")
+    return given or os.environ.get("LEASEFS_AGENT") or fit_name(f"{_user()}@{host_name()}")
 
 
 def harness_name(given: str | None = None) -> str:
@@ -51,5 +51,6 @@ def _user() -> str:
         return f"uid{os.geteuid()}"
 
 
-def _fit(name: str) -> str:
+def fit_name(name: str) -> str:
+    """`name` with every run of characters that no agent's name may have replaced by `-`."""
     return _UNFIT.sub("-", name).lstrip("._@+-")[:_MAX_NAME] or "agent"

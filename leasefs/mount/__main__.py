@@ -1,0 +1,39 @@
+"""`python -m leasefs.mount`: one mount, configured through a pipe (see `leasefs.mount.launch`)."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import logging
+import sys
+from typing import Any
+
+from leasefs.mount.daemon import run
+from leasefs.mount.launch import decode_config
+
+
+def main() -> int:
+    """Mount and serve until told to stop. 0: stopped in order. 1: not mounted, or ended by a fault."""
+    parser = argparse.ArgumentParser(prog="python -m leasefs.mount", description=__doc__)
+    parser.add_argument("--config-fd", type=int, required=True, help="pipe with the configuration")
+    parser.add_argument("--status-fd", type=int, required=True, help="pipe for one line of JSON")
+    given = parser.parse_args()
+    logging.basicConfig(
+        level=logging.INFO,
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    with open(given.config_fd, "rb") as pipe:
+        config = decode_config(pipe.read())
+
+    def tell(outcome: dict[str, Any]) -> None:
+        # Whoever started us may have left meanwhile; that is no reason to stop.
+        with contextlib.suppress(BrokenPipeError), open(given.status_fd, "wb") as status:
+            status.write(json.dumps(outcome).encode() + b"\n")
+
+    return run(config, tell)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,245 @@
+"""A small HTTP/1.1 server on a Unix socket, for the few requests of the shells inside one mount.
+
+h11 does the protocol, trio the rest; it knows nothing of leases. Who connects is told by the kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qsl
+
+import h11
+import trio
+
+from leasefs.client.peer import Peer, peer_of
+from leasefs.core.errors import InvalidRequest, LeasefsError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    from leasefs.client.sse import StreamEvent
+
+MAX_BODY_BYTES = 1 << 20
+# A request that does not come to its end, and a connection without one, are not waited for longer.
+REQUEST_TIMEOUT_S = 30.0
+CONNECTIONS = 256
+KEEP_ALIVE_S = 15.0
+_CHUNK = 65536
+
+
+class Request(NamedTuple):
+    """One request. `target` is the path with its query as it came, for passing on."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    target: str
+    wants_stream: bool
+    body: dict[str, Any] | None
+    peer: Peer
+
+
+class Streaming(NamedTuple):
+    """An answer without end: what these events say, until they end or the peer goes away."""
+
+    events: AsyncGenerator[StreamEvent, None]
+
+
+Answer = tuple[int, dict[str, Any]] | Streaming
+
+
+class TooLarge(InvalidRequest):
+    """The body is larger than any request that is served here."""
+
+
+async def serve_http(
+    listener: trio.SocketListener,
+    handler: Callable[[Request], Awaitable[Answer]],
+    refusal: Callable[[LeasefsError], tuple[int, dict[str, Any]]],
+) -> None:
+    """Answer requests until cancelled. `refusal` puts a LeasefsError into status and body.
+
+    Any other exception of `handler` ends the server: it is a fault, and faults are not hidden.
+    """
+    room = trio.CapacityLimiter(CONNECTIONS)
+
+    async def serve_one(stream: trio.SocketStream) -> None:
+        async with room:
+            try:
+                await _Conversation(stream, handler, refusal).run()
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                pass  # the peer is gone, and nobody else is concerned
+            finally:
+                stream.socket.close()
+
+    await trio.serve_listeners(serve_one, [listener])
+
+
+class _Conversation:
+    def __init__(
+        self,
+        stream: trio.SocketStream,
+        handler: Callable[[Request], Awaitable[Answer]],
+        refusal: Callable[[LeasefsError], tuple[int, dict[str, Any]]],
+    ) -> None:
+        self._stream = stream
+        self._handler = handler
+        self._refusal = refusal
+        self._peer = peer_of(stream.socket)
+        self._http = h11.Connection(h11.SERVER)
+
+    async def run(self) -> None:
+        """One request after another, until one side has had enough."""
+        while True:
+            request: Request | None = None
+            with trio.move_on_after(REQUEST_TIMEOUT_S):
+                try:
+                    request = await self._read()
+                except h11.RemoteProtocolError as error:
+                    await self._give_up(error)
+                    return
+                except LeasefsError as error:
+                    await self._say(*self._refusal(error))
+                    return
+            if request is None:
+                return
+            await self._respond(request)
+            if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+                return
+            self._http.start_next_cycle()
+
+    async def _respond(self, request: Request) -> None:
+        try:
+            answer = await self._handler(request)
+            if not isinstance(answer, Streaming):
+                await self._say(*answer)
+                return
+        except LeasefsError as error:
+            await self._say(*self._refusal(error))
+            return
+        await self._stream_events(answer.events)
+
+    async def _read(self) -> Request | None:
+        """The next request, or None if the peer has no more."""
+        head = await self._event()
+        if not isinstance(head, h11.Request):
+            return None
+        raw = b""
+        while not isinstance(event := await self._event(), h11.EndOfMessage):
+            if isinstance(event, h11.Data):
+                raw += event.data
+            if len(raw) > MAX_BODY_BYTES:
+                raise TooLarge(f"the body is larger than {MAX_BODY_BYTES} bytes")
+        target = head.target.decode("ascii")
+        path, _, query = target.partition("?")
+        return Request(
+            method=head.method.decode("ascii"),
+            path=path,
+            query=dict(parse_qsl(query, keep_blank_values=True, errors="surrogateescape")),
+            target=target,
+            wants_stream=_wants_stream(head),
+            body=_json(raw),
+            peer=self._peer,
+        )
+
+    async def _event(self) -> h11.Event | None:
+        while True:
+            event = self._http.next_event()
+            if event is h11.NEED_DATA:
+                self._http.receive_data(await self._stream.receive_some(_CHUNK))
+            elif isinstance(event, h11.Event) and not isinstance(event, h11.ConnectionClosed):
+                return event
+            else:
+                return None
+
+    async def _give_up(self, error: h11.RemoteProtocolError) -> None:
+        if self._http.our_state is h11.SEND_RESPONSE or self._http.our_state is h11.IDLE:
+            status, body = self._refusal(InvalidRequest(f"this is not HTTP/1.1: {error}"))
+            await self._say(error.error_status_hint or status, body)
+
+    async def _say(self, status: int, body: dict[str, Any]) -> None:
+        data = json.dumps(body).encode()
+        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(data)))]
+        await self._send(
+            h11.Response(status_code=status, headers=headers),
+            h11.Data(data=data),
+            h11.EndOfMessage(),
+        )
+
+    async def _send(self, *events: h11.Event) -> None:
+        await self._stream.send_all(b"".join(self._http.send(event) or b"" for event in events))
+
+    async def _stream_events(self, events: AsyncGenerator[StreamEvent, None]) -> None:
+        headers = [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store")]
+        await self._send(h11.Response(status_code=200, headers=headers))
+        lock = trio.Lock()
+
+        async def send(text: str) -> None:
+            async with lock:
+                await self._send(h11.Data(data=text.encode()))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_comment, send)
+            nursery.start_soon(self._until_gone, nursery.cancel_scope)
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    await send(_as_sse(event))
+            nursery.cancel_scope.cancel()
+        await self._send(h11.EndOfMessage())
+
+    async def _until_gone(self, scope: trio.CancelScope) -> None:
+        """Whoever reads a stream has nothing more to say; what comes is the end."""
+        while await self._stream.receive_some(_CHUNK):
+            pass
+        scope.cancel()
+
+
+async def _comment(send: Callable[[str], Awaitable[None]]) -> None:
+    while True:
+        await trio.sleep(KEEP_ALIVE_S)
+        await send(": alive\n\n")
+
+
+def _as_sse(event: StreamEvent) -> str:
+    number = f"id: {event.seq}\n" if event.seq else ""
+    return f"{number}event: {event.type}\ndata: {json.dumps(event.data)}\n\n"
+
+
+def _wants_stream(head: h11.Request) -> bool:
+    return any(name == b"accept" and b"text/event-stream" in value for name, value in head.headers)
+
+
+def _json(raw: bytes) -> dict[str, Any] | None:
+    if not raw:
+        return None
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"the body is not JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise InvalidRequest("the body is not a JSON object")
+    return body
+
+
+def listen(path: str, owner_uid: int) -> trio.SocketListener:
+    """Listen at `path`, which only `owner_uid` (and root) may connect to; a stale socket is replaced."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        old_mask = os.umask(0o177)
+        try:
+            listener.bind(path)
+        finally:
+            os.umask(old_mask)
+        if owner_uid != os.geteuid():
+            os.chown(path, owner_uid, -1)
+        listener.listen(128)
+    except BaseException:
+        listener.close()
+        raise
+    return trio.SocketListener(trio.socket.from_stdlib_socket(listener))

@@ -1,0 +1,235 @@
+"""The mount's control socket: what a shell inside the mount asks, with the mount's own session.
+
+The secret never leaves the daemon. A request about leases is passed on to the ledger, and the mount's
+view is kept true on the way: a granted claim is in the view before its answer goes out, a released
+one is out of it before the ledger is asked. The rest is about the mount itself.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from leasefs.client import api
+from leasefs.client.ids import new_key
+from leasefs.client.process import program_name
+from leasefs.client.sse import StreamEvent
+from leasefs.core.errors import Denied, InvalidRequest, LeasefsError
+from leasefs.mount.control_files import lease_facts, refusal_facts
+from leasefs.mount.control_http import Answer, Request, Streaming, TooLarge
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from leasefs.client.lessee import Lessee
+    from leasefs.client.transport import Transport
+    from leasefs.mount.refusals import RefusalLog
+
+LONGEST_WAIT_S = 300.0
+STREAM_SILENCE_S = 50.0
+_FORWARD_TIMEOUT_S = 10.0
+_READS = frozenset({"leases", "queue", "who", "sessions", "status", "events"})
+
+# The ledger's own table, for the codes that can come through here; what is not named is a 400.
+STATUS_OF = {
+    "denied": 403,
+    "agent-busy": 409,
+    "session-ended": 401,
+    "conflict": 409,
+    "deadlock": 409,
+    "not-holder": 403,
+    "unknown-lease": 404,
+    "lost": 410,
+    "unavailable": 503,
+    "not-found": 404,
+    "wrong-method": 405,
+}
+
+
+class NotFound(LeasefsError):
+    """There is nothing at this path."""
+
+    code = "not-found"
+
+
+class WrongMethod(LeasefsError):
+    """The path is known, but not with this method."""
+
+    code = "wrong-method"
+
+
+def refusal(error: LeasefsError) -> tuple[int, dict[str, Any]]:
+    """Status and body of a refused request."""
+    status = 413 if isinstance(error, TooLarge) else STATUS_OF.get(error.code, 400)
+    return status, {
+        "error": {"code": error.code, "message": error.message, "details": error.details}
+    }
+
+
+class ControlServer:
+    """Answers the requests. `about` are the facts of `mount.json`; `tree_uid` owns the tree's root."""
+
+    def __init__(
+        self,
+        lessee: Lessee,
+        transport: Transport,
+        refusals: RefusalLog,
+        about: dict[str, Any],
+        tree_uid: int,
+    ) -> None:
+        self._lessee = lessee
+        self._transport = transport
+        self._refusals = refusals
+        self._about = about
+        self._allowed = {0, os.geteuid(), tree_uid}
+
+    async def handle(self, request: Request) -> Answer:
+        """One request. Raises LeasefsError for what is refused."""
+        if request.peer.uid not in self._allowed:
+            raise Denied(
+                f"this mount belongs to another user; user {request.peer.uid} may not use its leases",
+                uid=request.peer.uid,
+            )
+        match request.path.removeprefix("/v1/").split("/"):
+            case ["mount", *rest]:
+                return await self._mount(request, "/".join(rest))
+            case ["leases"] if request.method == "POST":
+                return await self._claim(request)
+            case ["leases", lease_id]:
+                return await self._lease(request, lease_id)
+            case ["leases", lease_id, "revoke"]:
+                return await self._revoke(request, lease_id)
+            case [read] if read in _READS:
+                return await self._read(request, read)
+        raise NotFound(f"{request.path} is not served by a mount; ask the ledger itself")
+
+    # -- leases ---------------------------------------------------------------------------------
+
+    async def _claim(self, request: Request) -> Answer:
+        call = api.Call("POST", "/v1/leases", request.body or {}, needs_session=True)
+        answer = await self._lessee.claim(call)
+        return (202 if answer["state"] == "waiting" else 201), answer
+
+    async def _lease(self, request: Request, lease_id: str) -> Answer:
+        if request.method == "GET":
+            return 200, await self._lessee.waited(lease_id, _wait_s(request))
+        if request.method == "DELETE":
+            return 200, await self._lessee.release(lease_id, request.query.get("key") or new_key())
+        raise _wrong_method(request)
+
+    async def _revoke(self, request: Request, lease_id: str) -> Answer:
+        """Only for those who could ask the ledger themselves: it would act with the daemon's power."""
+        if request.method != "POST":
+            raise _wrong_method(request)
+        if request.peer.uid not in {0, os.geteuid()}:
+            raise Denied("only the mount's own user may revoke through it")
+        by = (request.body or {}).get("by") or _user_name(request.peer.uid)
+        return 200, await self._forward(api.revoke(lease_id, by=str(by)))
+
+    async def _read(self, request: Request, what: str) -> Answer:
+        if request.method != "GET":
+            raise _wrong_method(request)
+        call = api.Call("GET", request.target)
+        if what == "events" and (request.wants_stream or request.query.get("follow")):
+            return Streaming(self._followed(call))
+        return 200, await self._forward(call)
+
+    async def _forward(self, call: api.Call) -> api.Body:
+        return await self._transport.send(call, timeout_s=_FORWARD_TIMEOUT_S)
+
+    async def _followed(self, call: api.Call) -> AsyncGenerator[StreamEvent, None]:
+        try:
+            async with self._transport.stream(call, silence_s=STREAM_SILENCE_S) as events:
+                async for event in events:
+                    yield event
+        except LeasefsError as error:
+            yield StreamEvent(0, "error", refusal(error)[1])
+
+    # -- the mount itself -----------------------------------------------------------------------
+
+    async def _mount(self, request: Request, what: str) -> Answer:
+        wanted = "GET" if not what else "POST"
+        if request.method != wanted:
+            raise _wrong_method(request)
+        match what:
+            case "":
+                return 200, self._facts()
+            case "stop":
+                self._stop(lazy=bool((request.body or {}).get("lazy")))
+                return 200, {"ok": True}
+            case "heartbeat":
+                return 200, await self._lessee.renew_all()
+            case "uses":
+                return self._use(request)
+        raise NotFound(f"{request.path} is not something that a mount can do")
+
+    def _facts(self) -> dict[str, Any]:
+        lessee, now_s = self._lessee, self._lessee.now_s()
+        return {
+            **self._about,
+            "ledger_reachable": lessee.ledger_reachable,
+            "leases": [
+                lease_facts(lease, now_s, lessee.kept_by(lease.token))
+                for lease in lessee.view.leases
+            ],
+            "refusals": [refusal_facts(record) for record in self._refusals.newest_first()],
+        }
+
+    def _stop(self, *, lazy: bool) -> None:
+        """As a signal would; a second one tells `serve` not to wait for those who use the mount."""
+        os.kill(os.getpid(), signal.SIGTERM)
+        if lazy:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def _use(self, request: Request) -> Answer:
+        body = request.body or {}
+        lease_id, pid = body.get("lease"), body.get("pid", request.peer.pid)
+        if not isinstance(lease_id, str) or not isinstance(pid, int):
+            raise InvalidRequest("a use names a `lease`, and perhaps a `pid` and a `program`")
+        program = str(body.get("program") or program_name(pid))
+        token, use_id = self._lessee.use(lease_id, pid, program)
+        return Streaming(self._used(lease_id, token, use_id))
+
+    async def _used(
+        self, lease_id: str, token: int, use_id: int
+    ) -> AsyncGenerator[StreamEvent, None]:
+        """What becomes of a lease while something uses it; its use ends with this stream."""
+        lessee, said = self._lessee, ""
+        try:
+            while (lease := lessee.view.by_token.get(token)) is not None:
+                left_s = lease.trusted_until_s - lessee.now_s()
+                state = "using" if left_s > 0 else "lapsed"
+                if state != said:
+                    said = state
+                    yield StreamEvent(0, state, {"lease": lease_id, "token": token})
+                with trio.move_on_after(left_s if left_s > 0 else 1.0):
+                    await lessee.changed()
+            reason = lessee.why_ended(lease_id) or "it ended"
+            yield StreamEvent(0, "lost", {"lease": lease_id, "token": token, "reason": reason})
+        finally:
+            lessee.stop_using(use_id)
+
+
+def _wait_s(request: Request) -> float:
+    try:
+        wait_s = float(request.query.get("wait_s", "0"))
+    except ValueError:
+        raise InvalidRequest("wait_s is not a number") from None
+    if not 0 <= wait_s <= LONGEST_WAIT_S:
+        raise InvalidRequest(f"wait_s is not in 0..{LONGEST_WAIT_S:g}")
+    return wait_s
+
+
+def _wrong_method(request: Request) -> WrongMethod:
+    return WrongMethod(f"{request.path} is not for {request.method}")
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"

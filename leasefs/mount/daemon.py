@@ -1,0 +1,217 @@
+"""One mount's process: the session, the file system and the control socket, up together and down.
+
+An orderly end (SIGTERM, `leasefs unmount`) unmounts, ends the session and exits 0. A fault of any part
+ends the process and leaves the mount dead and closed (P12); nothing can be written through it, so the
+session is ended then as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import trio
+
+import leasefs
+from leasefs.client import names, paths
+from leasefs.client.address import Address, parse_url
+from leasefs.client.clock import BoottimeClock
+from leasefs.client.embedded import ensure_ledger
+from leasefs.client.ids import new_credentials
+from leasefs.client.lessee import Identity, Lessee
+from leasefs.client.process import process_identity
+from leasefs.client.trio_http import TrioLink
+from leasefs.core.errors import InvalidRequest, LeasefsError, NotMounted
+from leasefs.mount.control_files import control_files
+from leasefs.mount.control_http import listen, serve_http
+from leasefs.mount.control_server import ControlServer, refusal
+from leasefs.mount.mountpoint import MountOptions, check
+from leasefs.mount.refusals import RefusalLog
+from leasefs.mount.registry import control_socket, registered
+from leasefs.mount.serve import serve
+from leasefs.vcs.errors import VcsError
+from leasefs.vcs.territory import territory_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from leasefs.mount.launch import MountConfig
+
+log = logging.getLogger(__name__)
+
+
+class _Tree(NamedTuple):
+    """What is known of the source before anything is mounted over it."""
+
+    territory: str
+    owner_uid: int
+
+
+async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]) -> None:
+    """Mount, serve until told to stop, unmount. `ready` gets the facts of `mount.json`.
+
+    Raises:
+        LeasefsError: nothing was mounted, and why.
+        BaseException: a fault; the mount is left behind dead.
+    """
+    options = _options(config)
+    check(options)
+    tree = await trio.to_thread.run_sync(_look_at, options.source)
+    url, revive = await _find_ledger(config)
+    credentials = new_credentials()
+    link = TrioLink(url, credentials)
+    identity = Identity(
+        agent=config.agent,
+        harness=config.harness,
+        territory=tree.territory,
+        kind="mount",
+        host=names.host_name(),
+        pid=os.getpid(),
+        process=process_identity(os.getpid()),
+    )
+    lessee = Lessee(identity, credentials, link, BoottimeClock(), revive)
+    about = _about(options, identity, credentials.session, url, control_socket(tree.owner_uid))
+    await lessee.open(replace=config.replace)
+    try:
+        await _serve_all(options, lessee, link, about, tree.owner_uid, ready)
+    finally:
+        with trio.CancelScope(shield=True):
+            await lessee.end()
+        link.close()
+
+
+async def _serve_all(
+    options: MountOptions,
+    lessee: Lessee,
+    link: TrioLink,
+    about: dict[str, Any],
+    tree_uid: int,
+    ready: Callable[[dict[str, Any]], None],
+) -> None:
+    refusals = RefusalLog(lessee.refused)
+    control = ControlServer(lessee, link, refusals, about, tree_uid)
+    listener = listen(parse_url(about["control"]).socket_path, tree_uid)
+    with contextlib.ExitStack() as until_the_end:
+        until_the_end.callback(_unlink, parse_url(about["control"]).socket_path)
+
+        def mounted() -> None:
+            until_the_end.enter_context(registered(about))
+            ready(about)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lessee.run)
+            nursery.start_soon(serve_http, listener, control.handle, refusal)
+            await serve(options, lessee, _contents(lessee, refusals, about), mounted, refusals)
+            nursery.cancel_scope.cancel()
+
+
+def _contents(
+    lessee: Lessee, refusals: RefusalLog, about: dict[str, Any]
+) -> dict[str, Callable[[], bytes]]:
+    """The files of `.leasefs/`."""
+    return {
+        "agent": lambda: f"{about['agent']}\n".encode(),
+        "mount.json": lambda: _json_file(about),
+        **control_files(lessee, refusals, lessee.kept_by),
+    }
+
+
+def _json_file(facts: dict[str, Any]) -> bytes:
+    return json.dumps(facts, indent=1).encode() + b"\n"
+
+
+def _unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _options(config: MountConfig) -> MountOptions:
+    return MountOptions(
+        source=os.path.realpath(config.source),
+        mountpoint=os.path.realpath(config.mountpoint),
+        agent=config.agent,
+        allow_other=config.allow_other,
+    )
+
+
+def _look_at(source: str) -> _Tree:
+    """Raises InvalidRequest if the territory's id cannot be told."""
+    root_fd = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return _Tree(territory_of(root_fd, source).id, os.fstat(root_fd).st_uid)
+    except VcsError as error:
+        raise InvalidRequest(f"{source}: which territory it is cannot be told: {error}") from error
+    finally:
+        os.close(root_fd)
+
+
+async def _find_ledger(config: MountConfig) -> tuple[str, Callable[[], Awaitable[None]] | None]:
+    """The ledger's address, and for the embedded one how to start it again should it be gone."""
+    if config.ledger:
+        return config.ledger, None
+    url, embedded = paths.ledger_url()
+    if not embedded:
+        return url, None
+
+    async def revive() -> None:
+        await trio.to_thread.run_sync(ensure_ledger, abandon_on_cancel=True)
+
+    await revive()
+    return url, revive
+
+
+def _about(
+    options: MountOptions, identity: Identity, session: str, url: str, control: str
+) -> dict[str, Any]:
+    """The facts of `mount.json`; `leasefs.client.find.MountFound` reads them."""
+    return {
+        "agent": identity.agent,
+        "harness": identity.harness,
+        "session": session,
+        "territory": identity.territory,
+        "ledger": url,
+        "control": Address(socket_path=control).url,
+        "source": options.source,
+        "mountpoint": options.mountpoint,
+        "pid": identity.pid,
+        "process": identity.process,
+        "version": leasefs.__version__,
+    }
+
+
+def run(config: MountConfig, tell: Callable[[dict[str, Any]], None]) -> int:
+    """Run one mount to its end and return the exit code.
+
+    `tell` hears once how the start went: `{"ready": facts}` or `{"error": {code, message, details}}`.
+    """
+    told = False
+
+    def ready(about: dict[str, Any]) -> None:
+        nonlocal told
+        told = True
+        tell({"ready": about})
+
+    try:
+        trio.run(run_mount, config, ready)
+    except BaseException as error:  # the last stop: whatever it is, it is told and logged
+        refused = _refusal_in(error)
+        if refused is None or told:
+            log.exception("the mount ends by a fault and stays closed")
+        if not told:
+            tell({"error": refusal(refused or _fault(error))[1]["error"]})
+        return 1
+    return 0
+
+
+def _refusal_in(error: BaseException) -> LeasefsError | None:
+    """The one refusal inside a group of trio's, or None if there is something else."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error if isinstance(error, LeasefsError) else None
+
+
+def _fault(error: BaseException) -> NotMounted:
+    return NotMounted(f"the mount failed: {type(error).__name__}: {error}; its log says more")

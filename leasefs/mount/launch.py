@@ -1,0 +1,103 @@
+"""Starting a mount's daemon and hearing how it went. Light, because the command line imports it.
+
+The configuration goes in through one pipe and the outcome comes back through another, so that argv
+and environment tell nothing, and no secret is in either.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+from typing import IO, Any, NamedTuple
+
+from leasefs.client import paths
+from leasefs.client.names import fit_name
+from leasefs.core.errors import NotMounted, error_of
+
+# A mount waits for its ledger, for git's index and for the ignore rules of a large tree.
+START_TIMEOUT_S = 60.0
+
+
+class MountConfig(NamedTuple):
+    """What to mount, for whom. `mountpoint` equal to `source` mounts in place.
+
+    `ledger` is an address, or empty for this user's own (LEASEFS_LEDGER, else the embedded one).
+    """
+
+    source: str
+    mountpoint: str
+    agent: str
+    harness: str
+    ledger: str = ""
+    replace: bool = False
+    allow_other: bool = False
+
+    def encode(self) -> bytes:
+        """The bytes that `decode` reads."""
+        return json.dumps(self._asdict()).encode()
+
+
+def decode_config(data: bytes) -> MountConfig:
+    """The configuration written by `encode`. Raises ValueError or TypeError for anything else."""
+    return MountConfig(**json.loads(data))
+
+
+def start_mount(config: MountConfig) -> dict[str, Any]:
+    """Start the daemon detached, wait until it serves, and return the facts of its `mount.json`.
+
+    Raises:
+        LeasefsError: what the daemon refused, as its own class.
+        NotMounted: if it ended without a word, or is not ready within a minute; names its log.
+    """
+    log_path = os.path.join(paths.state_dir(), f"mount-{fit_name(config.agent)}.log")
+    config_out, config_in = os.pipe()
+    status_out, status_in = os.pipe()
+    with open(status_out, "rb") as status, open(log_path, "ab") as log:
+        os.chmod(log_path, 0o600)
+        try:
+            child = subprocess.Popen(
+                _command(config_out, status_in),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                start_new_session=True,
+                pass_fds=[config_out, status_in],
+            )
+        finally:
+            os.close(config_out)
+            os.close(status_in)
+            with open(config_in, "wb") as pipe:
+                pipe.write(config.encode())
+        # Reaps it in a caller that lives on; it is not waited for otherwise.
+        threading.Thread(target=child.wait, daemon=True).start()
+        return _outcome(status, child, log_path)
+
+
+def _command(config_fd: int, status_fd: int) -> list[str]:
+    fds = ("--config-fd", str(config_fd), "--status-fd", str(status_fd))
+    return [sys.executable, "-m", "leasefs.mount", *fds]
+
+
+def _outcome(status: IO[bytes], child: subprocess.Popen[bytes], log_path: str) -> dict[str, Any]:
+    readable, _, _ = select.select([status], [], [], START_TIMEOUT_S)
+    if not readable:
+        child.terminate()
+        raise NotMounted(
+            f"the mount was not ready within {START_TIMEOUT_S:g} s and was stopped; its log is {log_path}"
+        )
+    line = status.readline()
+    said: dict[str, Any] = json.loads(line) if line else {}
+    if "ready" in said:
+        ready: dict[str, Any] = said["ready"]
+        return ready
+    if "error" in said:
+        error = said["error"]
+        raise error_of(error["code"], error["message"], error["details"])
+    raise NotMounted(
+        f"the mount's daemon ended without a word; its log is {log_path}", log=log_path
+    )

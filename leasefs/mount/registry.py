@@ -1,0 +1,53 @@
+"""Where a mount can be found: its control socket, and its entry among this user's live mounts."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+from typing import TYPE_CHECKING, Any
+
+from leasefs.client import paths
+from leasefs.core.errors import Denied
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# For a tree of another user than the daemon's (root), who could not enter root's own directories.
+SHARED_DIR = "/run/leasefs"
+
+
+def control_socket(tree_uid: int) -> str:
+    """The path of this process's control socket, in a directory that `tree_uid` can enter."""
+    name = f"mount-{os.getpid()}.sock"
+    if tree_uid == os.geteuid():
+        return paths.socket_path(paths.runtime_dir(), name)
+    return os.path.join(_shared_dir(), name)
+
+
+def _shared_dir() -> str:
+    os.makedirs(SHARED_DIR, mode=0o755, exist_ok=True)
+    found = os.lstat(SHARED_DIR)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != 0 or found.st_mode & 0o022:
+        raise Denied(f"{SHARED_DIR} must be a directory that only root can write to; remove it")
+    return SHARED_DIR
+
+
+@contextlib.contextmanager
+def registered(about: dict[str, Any]) -> Iterator[None]:
+    """This mount's entry exists as long as the context lasts; it is whole whenever it can be seen."""
+    path = os.path.join(paths.mounts_dir(), f"{os.getpid()}.json")
+    draft = f"{path}.new"
+    with open(draft, "w", encoding="ascii", opener=_private) as file:
+        json.dump(about, file)
+    os.replace(draft, path)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
