@@ -165,13 +165,20 @@ class Lower:
         flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
         if node.orphan_fd >= 0:
             return os.open(f"/proc/self/fd/{node.orphan_fd}", flags & ~os.O_NOFOLLOW)
-        self.stat(node)
-        assert node.parent is not None  # noqa: S101 - stat() found it by that name
-        fd = os.open(node.name, flags, dir_fd=self.directory(node.parent))
-        if not self._inodes.is_same(node, os.fstat(fd)):
-            os.close(fd)
-            raise stale("another file took the name")
-        return fd
+        return self._open_by_name(node, flags)
+
+    def _open_by_name(self, node: Node, flags: int) -> int:
+        while node.parent is not None:
+            try:
+                fd = os.open(node.name, flags, dir_fd=self.directory(node.parent))
+            except (FileNotFoundError, NotADirectoryError):
+                pass
+            else:
+                if self._inodes.is_same(node, os.fstat(fd)):
+                    return fd
+                os.close(fd)
+            self._inodes.lose_name(node, node.parent, node.name)
+        raise stale("no name leads to the inode")
 
     @contextmanager
     def pinned(self, node: Node) -> Iterator[str]:
@@ -189,13 +196,7 @@ class Lower:
         """An O_PATH descriptor of the node, owned by the caller."""
         if node.orphan_fd >= 0:
             return os.dup(node.orphan_fd)
-        self.stat(node)
-        assert node.parent is not None  # noqa: S101 - stat() found it by that name
-        fd = os.open(node.name, _PIN, dir_fd=self.directory(node.parent))
-        if not self._inodes.is_same(node, os.fstat(fd)):
-            os.close(fd)
-            raise stale("another inode took the name")
-        return fd
+        return self._open_by_name(node, _PIN)
 
     def readlink(self, node: Node) -> bytes:
         """The text of a symlink."""

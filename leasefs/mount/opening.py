@@ -46,7 +46,8 @@ async def open_file(tree: Tree, number: int, flags: int, caller: Caller) -> Open
         return Opened(tree.handles.add(OpenVirtual(content)), keep_cache=False, direct_io=True)
     node = tree.node(number)
     if not wants_write(flags):
-        return _opened(tree, OpenFile(tree.lower.open(node, flags & _PASSED_ON), node, flags))
+        fd = tree.lower.open(node, flags & _PASSED_ON)
+        return _opened(tree, OpenFile(fd, node, flags), os.fstat(fd))
     op = Op.TRUNCATE if flags & os.O_TRUNC else Op.OPEN
     allowed = await tree.gate.require(
         op, caller.pid, lambda: tree.content_target(node, tree.stat(node))
@@ -63,7 +64,7 @@ def _open_allowed(tree: Tree, node: Node, flags: int, allowed: Allowed, caller: 
     except BaseException:
         os.close(fd)
         raise
-    return _opened(tree, _writable(tree, node, fd, flags, allowed, caller))
+    return _opened_to_write(tree, OpenFile(fd, node, flags, pid=caller.pid), allowed)
 
 
 def _truncate(tree: Tree, node: Node, fd: int, flags: int) -> None:
@@ -77,19 +78,16 @@ def _truncate(tree: Tree, node: Node, fd: int, flags: int) -> None:
         os.close(writable)
 
 
-def _writable(
-    tree: Tree, node: Node, fd: int, flags: int, allowed: Allowed, caller: Caller
-) -> OpenFile:
-    file = OpenFile(fd, node, flags, pid=caller.pid)
-    if file.writes:
-        tree.bind(file, allowed)
-    tree.links.touched(node, os.fstat(fd))
-    tree.ground.changed(tree.inodes.path(node) or b"")
-    return file
-
-
-def _opened(tree: Tree, file: OpenFile) -> Opened:
+def _opened_to_write(tree: Tree, file: OpenFile, allowed: Allowed) -> Opened:
     found = os.fstat(file.fd)
+    if file.writes:
+        tree.bind(file, allowed, found)
+    tree.links.touched(file.node, found)
+    tree.ground.changed(file.path)
+    return _opened(tree, file, found)
+
+
+def _opened(tree: Tree, file: OpenFile, found: os.stat_result) -> Opened:
     stamp = (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
     same = file.node.stamp == stamp
     file.node.stamp = stamp
@@ -123,7 +121,7 @@ async def create(
     node = tree.node(entry.number)
     tree.arrived(target[0], found)
     tree.changed(allowed, target[0].path)
-    opened = _opened(tree, _writable(tree, node, fd, flags, allowed, caller))
+    opened = _opened_to_write(tree, OpenFile(fd, node, flags, pid=caller.pid), allowed)
     return opened, entry
 
 
@@ -200,7 +198,7 @@ async def check_handle(tree: Tree, op: Op, file: OpenFile) -> None:
         allowed = await tree.gate.require(
             op, file.pid, lambda: tree.content_target(file.node, tree.stat(file.node))
         )
-        tree.bind(file, allowed)
+        tree.bind(file, allowed, os.fstat(file.fd))
 
 
 def release(tree: Tree, handle: int) -> None:

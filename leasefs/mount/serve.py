@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import resource
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from leasefs.mount.holdings import Holdings
 
 log = logging.getLogger(__name__)
+
+_PR_SET_DUMPABLE = 4
+_libc = ctypes.CDLL(None)
 
 _SIGNALS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
@@ -79,6 +83,7 @@ async def serve(
     mountpoint = options.real_mountpoint
     root_fd = os.open(options.source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        hide_descriptors()
         os.chdir("/")
         os.umask(0)
         ground = GitGround(root_fd, holdings.now_s)
@@ -99,6 +104,15 @@ async def serve(
         ground.close()
     finally:
         os.close(root_fd)
+
+
+def hide_descriptors() -> None:
+    """Keep other processes of the same user out of /proc/PID/fd, where the tree beneath lies open.
+
+    Agents run as the daemon's user. Not dumpable (prctl(2)), the daemon can be neither traced nor have
+    its descriptors opened, except by root.
+    """
+    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def raise_file_limit() -> int:

@@ -222,23 +222,23 @@ class Tree:
         the answer needs something that is not known yet, the next write finds it.
         """
         file.unsure = True
-        file.text = _text(file)
         with suppress(Wanting):
             targets = self.content_target(file.node, self.stat(file.node))
             holdings = self.gate.holdings
             verdict = decide(Op.OPEN, targets, holdings.view, holdings.now_s())
             if isinstance(verdict, Allowed):
-                self.bind(file, verdict)
+                self.bind(file, verdict, os.fstat(file.fd))
             else:
                 self.use(file, LOST_TOKEN)
 
-    def bind(self, file: OpenFile, allowed: Allowed) -> None:
+    def bind(self, file: OpenFile, allowed: Allowed, found: Stat) -> None:
         """Write an open file under this verdict from now on."""
         file.path = self.inodes.path(file.node) or file.path
-        file.text = _text(file)
-        file.aliased = os.fstat(file.fd).st_nlink > 1
+        file.aliased = found.st_nlink > 1
         file.unsure = False
-        self.use(file, allowed.lease.token if allowed.lease else 0)
+        token = allowed.lease.token if allowed.lease else 0
+        file.text = "" if token else _text(file)
+        self.use(file, token)
 
     def use(self, file: OpenFile, token: int) -> None:
         """Bind an open file to the lease with this token, and keep that lease alive by it (P4)."""

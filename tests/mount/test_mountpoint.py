@@ -169,6 +169,23 @@ def test_an_ordinary_user_without_the_right_to_let_others_in(
         pass
 
 
+def test_the_tree_beneath_is_not_reachable_through_the_daemon(
+    base: Path, fuse_for_all: None
+) -> None:
+    """Agents run as the daemon's user: its descriptors are not for them."""
+    give(base, NOBODY)
+    root = str(base / "source")
+    user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    with mounted(root, root, user=NOBODY) as child:
+        # The kernel gives /proc/PID of a process that is not dumpable to root (proc(5)).
+        assert os.stat(f"/proc/{child.process.pid}/fd").st_uid == 0
+        for command in (f"ls /proc/{child.process.pid}/fd", f"ls /proc/{child.process.pid}/cwd/"):
+            done = subprocess.run(
+                [*user, "sh", "-c", command], capture_output=True, text=True, check=False
+            )
+            assert "ermission denied" in done.stderr
+
+
 def test_an_ordinary_user_mounts_in_place(base: Path, fuse_for_all: None) -> None:
     give(base, NOBODY)
     root = str(base / "source")
