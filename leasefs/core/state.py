@@ -111,7 +111,7 @@ def _granted(state: State, event: ev.Granted, recorded: ev.Recorded) -> State:
         held=state.held.adding(claim.territory, globs_of(claim.globs), claim.id),
         of_session=_with_id(state, claim.session, claim.id),
     )
-    return _answered(state, claim.session, event.key, event.request, claim.id)
+    return _answered(state, claim.session, event.key, event.request, claim.id, recorded.at_s)
 
 
 def _queued(state: State, event: ev.Queued, recorded: ev.Recorded) -> State:
@@ -122,13 +122,13 @@ def _queued(state: State, event: ev.Queued, recorded: ev.Recorded) -> State:
         waiting=state.waiting.adding(claim.territory, globs_of(claim.globs), claim.id),
         of_session=_with_id(state, claim.session, claim.id),
     )
-    return _answered(state, claim.session, event.key, event.request, claim.id)
+    return _answered(state, claim.session, event.key, event.request, claim.id, recorded.at_s)
 
 
 def _withdrawn(state: State, event: ev.Withdrawn, recorded: ev.Recorded) -> State:
     session = state.waiters[event.claim].session
     state = _without_waiter(state, event.claim)
-    return _answered(state, session, event.key, event.request, event.claim)
+    return _answered(state, session, event.key, event.request, event.claim, recorded.at_s)
 
 
 def _renewed(state: State, event: ev.Renewed, recorded: ev.Recorded) -> State:
@@ -159,7 +159,7 @@ def _lapsed(state: State, event: ev.Lapsed, recorded: ev.Recorded) -> State:
 def _released(state: State, event: ev.Released, recorded: ev.Recorded) -> State:
     session = state.leases[event.lease].claim.session
     state = _without_lease(state, event.lease, recorded.at_s)
-    return _answered(state, session, event.key, event.request, event.lease)
+    return _answered(state, session, event.key, event.request, event.lease, recorded.at_s)
 
 
 def _revoked(state: State, event: ev.Revoked, recorded: ev.Recorded) -> State:
@@ -215,14 +215,16 @@ def _without_lease(state: State, id_: str, at_s: float) -> State:
     )
 
 
-def _answered(state: State, session_id: str, key: str, request: str, lease_id: str) -> State:
+def _answered(
+    state: State, session_id: str, key: str, request: str, lease_id: str, at_s: float
+) -> State:
+    """Remember the answer to a session's own request, which is also a sign of life."""
     session = state.sessions.get(session_id)
     if not key or session is None:
         return state
     answered = (*session.answered[1 - KEYS_REMEMBERED :], Answered(key, request, lease_id))
-    return replace(
-        state, sessions=state.sessions.set(session_id, replace(session, answered=answered))
-    )
+    seen = replace(session, answered=answered, seen_at_s=at_s)
+    return replace(state, sessions=state.sessions.set(session_id, seen))
 
 
 _CHANGES: dict[type[ev.Event], Callable[[State, Any, ev.Recorded], State]] = {

@@ -327,6 +327,15 @@ def test_a_silent_session_leaves_the_queue_and_may_be_succeeded(ledger: Ledger) 
     assert ledger.open("b", "-two").error is None
 
 
+def test_a_sessions_own_requests_are_signs_of_life(ledger: Ledger) -> None:
+    for _ in range(5):
+        held = ledger.claim("a", "x")
+        ledger.pass_s(SESSION_TTL_S / 2)
+        ledger.release("a", held.lease)
+        ledger.pass_s(SESSION_TTL_S / 3)
+    assert ledger.open("a", "-two").error is not None
+
+
 def test_sessions_and_lapsed_leases_are_forgotten_after_long(ledger: Ledger) -> None:
     held = ledger.claim("a", "x", ttl_s=10)
     ledger.pass_s(11)
