@@ -34,6 +34,7 @@ from leasefs.core.queue import (
     blockers,
     conflicting_leases,
     cycle_through,
+    is_blocked,
     may_come_back,
     waiters_at,
 )
@@ -211,7 +212,7 @@ def settle(draft: Draft, territory: str, globs: tuple[Glob, ...]) -> None:
     """Grant, in order, every waiter that freed ground lets through (P7)."""
     for waiter in waiters_at(draft.state, territory, globs):
         still_waits = waiter.id in draft.state.waiters
-        if still_waits and not blockers(draft.state, waiter, draft.now_s):
+        if still_waits and not is_blocked(draft.state, waiter, draft.now_s):
             take(draft, waiter)
 
 

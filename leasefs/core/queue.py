@@ -93,6 +93,13 @@ def blockers(state: State, claim: Claim, now_s: float) -> tuple[Blocker, ...]:
     return tuple(found)
 
 
+def is_blocked(state: State, claim: Claim, now_s: float) -> bool:
+    """Whether `blockers` would find any; stops at the first, so that a long queue is settled quickly."""
+    if any(not lease.lapsed(now_s) for lease, _ in conflicting_leases(state, claim)):
+        return True
+    return next(preceding_waiters(state, claim), None) is not None
+
+
 def _blocker(
     claim: Claim,
     met: tuple[Glob, Glob, bytes],
