@@ -147,7 +147,10 @@ class TrioLink:
         while True:
             piece = None
             with trio.move_on_after(silence_s):
-                piece = await connection.next_piece()
+                try:
+                    piece = await connection.next_piece()
+                except Broken as error:
+                    raise vanished(self.address) from error
             if piece is None:
                 raise silent(self.address, silence_s)
             if not piece:

@@ -1,0 +1,154 @@
+"""Directories, names and mounts: where things are and whose they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from leasefs.client import find, names, paths
+from leasefs.client.address import MAX_SOCKET_PATH_BYTES
+from leasefs.client.process import process_identity, program_name
+from leasefs.core.errors import Denied, NotMounted
+from leasefs.testing.own_world import World, own_world
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with own_world(str(tmp_path)) as world:
+        yield world
+
+
+def test_directories_are_made_for_their_owner_alone(world: World) -> None:
+    for path in (paths.state_dir(), paths.runtime_dir(), paths.store_dir(), paths.mounts_dir()):
+        assert os.stat(path).st_mode & 0o777 == 0o700
+        assert path.startswith(world.root)
+
+
+def test_without_a_runtime_directory_the_state_directory_has_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for value in ("", "relative", "/nonexistent"):
+        monkeypatch.setenv("XDG_RUNTIME_DIR", value)
+        assert paths.runtime_dir() == f"{world.root}/state/leasefs/run"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    assert paths.state_dir() == f"{world.root}/home/.local/state/leasefs"
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a directory to another user")
+def test_a_runtime_directory_of_another_user_is_left_alone(world: World) -> None:
+    """`su` leaves the former user's XDG_RUNTIME_DIR in place."""
+    os.chown(os.environ["XDG_RUNTIME_DIR"], 65534, -1)
+    assert paths.runtime_dir() == f"{world.root}/state/leasefs/run"
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a directory to another user")
+def test_a_state_directory_of_another_user_is_refused(world: World) -> None:
+    os.chown(paths.state_dir(), 65534, -1)
+    with pytest.raises(Denied, match=r"belongs to another user \(uid 65534\)"):
+        paths.state_dir()
+
+
+def test_what_is_no_directory_of_ours_is_refused(world: World) -> None:
+    os.rmdir(paths.state_dir())
+    os.symlink("/var/tmp", f"{world.root}/state/leasefs")
+    with pytest.raises(Denied, match="is a symlink"):
+        paths.state_dir()
+    os.unlink(f"{world.root}/state/leasefs")
+    open(f"{world.root}/state/leasefs", "w").close()
+    with pytest.raises(Denied, match="is not a directory"):
+        paths.state_dir()
+    os.unlink(f"{world.root}/state/leasefs")
+
+
+def test_a_socket_path_that_is_too_long_gets_a_short_stand_in(world: World) -> None:
+    deep = world.root + "/" + "d" * 120
+    first, second = paths.socket_path(deep, "a.sock"), paths.socket_path(deep, "b.sock")
+    assert len(first) <= MAX_SOCKET_PATH_BYTES
+    assert first != second
+    assert first == paths.socket_path(deep, "a.sock")
+    assert paths.socket_path("/run/x", "a.sock") == "/run/x/a.sock"
+
+
+def test_the_configured_ledger_wins(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert paths.ledger_url() == (f"unix:{world.root}/run/leasefs/ledger.sock", True)
+    monkeypatch.setenv("LEASEFS_LEDGER", "http://127.0.0.1:8470")
+    assert paths.ledger_url() == ("http://127.0.0.1:8470", False)
+
+
+def test_agent_and_harness_names(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", "a b/c")
+    assert names.agent_name().startswith("a-b-c@")
+    monkeypatch.setenv("LEASEFS_AGENT", "agent-07")
+    assert names.agent_name() == "agent-07"
+    assert names.agent_name("agent-08") == "agent-08"
+    for mark in ("CLAUDECODE", "CODEX_SANDBOX", "GEMINI_CLI", "CURSOR_AGENT", "OPENCODE"):
+        monkeypatch.delenv(mark, raising=False)
+    monkeypatch.delenv("AIDER_MODEL", raising=False)
+    assert names.harness_name() == "shell"
+    monkeypatch.setenv("CLAUDECODE", "1")
+    assert names.harness_name() == "claude"
+    monkeypatch.setenv("LEASEFS_HARNESS", "editor")
+    assert names.harness_name() == "editor"
+    assert names.harness_name("codex") == "codex"
+
+
+def test_a_process_is_named_once_and_for_all() -> None:
+    mine = process_identity(os.getpid())
+    assert mine == process_identity(os.getpid())
+    assert mine.split(":")[2] == str(os.getpid())
+    with subprocess.Popen(["sleep", "60"]) as child:
+        other = process_identity(child.pid)
+        assert other.split(":")[:2] == mine.split(":")[:2]
+        assert other != mine
+        assert program_name(child.pid) == "sleep"
+        child.kill()
+    assert process_identity(child.pid) == ""
+    assert program_name(child.pid) == "?"
+
+
+def entry(world: World, **changes: object) -> None:
+    facts = {name: name for name in find.MountFound._fields if name != "beneath"}
+    pid = os.getpid()
+    facts = {**facts, "pid": pid, "process": process_identity(pid), **changes}  # type: ignore[dict-item]
+    with open(
+        os.path.join(paths.mounts_dir(), f"{len(os.listdir(paths.mounts_dir()))}.json"), "w"
+    ) as f:
+        json.dump(facts, f)
+
+
+def test_the_registry_knows_the_living_from_the_dead(world: World) -> None:
+    entry(world, agent="a", mountpoint="/m", source="/s")
+    entry(world, agent="b", process="another boot")
+    entry(world, agent="c", pid=0, process="")
+    with open(os.path.join(paths.mounts_dir(), "broken.json"), "w") as file:
+        file.write("{")
+    assert [found.agent for found in find.live_mounts()] == ["a"]
+    assert [(found.agent, alive) for found, alive in find.registered_mounts()] == [
+        ("a", True),
+        ("b", False),
+        ("c", False),
+    ]
+    for place in ("a", "/m", "/s"):
+        assert [found.agent for found in find.mounts_of(place)] == ["a"]
+    assert find.mounts_of("b") == []
+
+
+def test_a_tree_that_only_looks_like_a_mount_is_not_believed(world: World) -> None:
+    """A repository may bring a `.leasefs/mount.json` along, with any socket in it."""
+    os.makedirs(f"{world.root}/repo/.leasefs")
+    entry(world)
+    (name,) = os.listdir(paths.mounts_dir())
+    os.rename(f"{paths.mounts_dir()}/{name}", f"{world.root}/repo/.leasefs/mount.json")
+    assert find.find_mount(f"{world.root}/repo") is None
+    with pytest.raises(NotMounted, match="not inside a leasefs mount"):
+        find.require_mount(f"{world.root}/repo")
