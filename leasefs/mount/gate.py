@@ -15,6 +15,8 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
+import trio
+
 from leasefs.core.policy import (
     Allowed,
     Op,
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 # Each round fetches one thing that was missing; more than this means that it changes all the time.
 _ROUNDS = 8
+# No request waits longer for the ledger: the caller sits in an uninterruptible sleep meanwhile.
+_CONFIRM_WITHIN_S = 2.0
 
 
 class Wanting(Exception):
@@ -97,7 +101,8 @@ class Gate:
             if asked or not _may_still_be_ours(verdict):
                 self.refuse(verdict, pid)
             asked = True
-            await self.holdings.revalidate()
+            with trio.move_on_after(_CONFIRM_WITHIN_S):
+                await self.holdings.revalidate()
         raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
 
     def refuse(self, refused: Refused, pid: int) -> None:

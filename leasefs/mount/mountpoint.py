@@ -151,14 +151,15 @@ def _check_fuse(options: MountOptions) -> None:
         return
     if shutil.which("fusermount3") is None:
         raise NotMounted("fusermount3 is not installed; install the package fuse3")
-    if options.allow_other and not _user_allow_other():
+    if options.allow_other and not user_allow_other():
         raise NotMounted(
             "allow_other is only for root unless /etc/fuse.conf has a line user_allow_other; "
             "add it, or mount without --allow-other"
         )
 
 
-def _user_allow_other(path: str = "/etc/fuse.conf") -> bool:
+def user_allow_other(path: str = "/etc/fuse.conf") -> bool:
+    """Whether ordinary users may let others into their mounts (mount.fuse3(8))."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return any(line.strip() == "user_allow_other" for line in file)

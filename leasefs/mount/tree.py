@@ -135,11 +135,16 @@ class Tree:
         place = self.ground.place(path, is_dir=is_dir)
         if whole and place is Place.SCRATCH and not self.ground.is_scratch_tree(path):
             place = Place.TREE
+        return Target(path, place, whole_tree=whole, tracked=self._is_foreign(path, found))
+
+    def _is_foreign(self, path: bytes, found: Stat | None) -> bool:
+        """Whether the name is somebody's file, and so no companion of an atomic save."""
+        holdings = self.gate.holdings
+        if holdings.view.writable(path, holdings.now_s()) is not None:
+            return False  # leased itself: nobody will ask
         if found is None:
-            foreign = self.ground.is_tracked(path)
-        else:
-            foreign = not self.companions.is_ours(path, self.inodes.key_of(found))
-        return Target(path, place, whole_tree=whole, tracked=foreign)
+            return self.ground.is_tracked(path)
+        return not self.companions.is_ours(path, self.inodes.key_of(found))
 
     def content_target(self, node: Node, found: os.stat_result) -> Sequence[Target]:
         """The file itself is about to change: under each of its names inside the tree.

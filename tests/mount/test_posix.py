@@ -360,14 +360,14 @@ class TestNames:
     def test_an_unnamed_file_is_made_or_refused_so_that_programs_fall_back(
         self, here: Path
     ) -> None:
-        answers = {"EOPNOTSUPP", "EISDIR", "made"}
+        answers = {"ENOTSUP", "EISDIR", "made"}
         assert answer(lambda: os.close(os.open(here, os.O_TMPFILE | os.O_RDWR))) in answers
         assert os.listdir(here) == []
 
     def test_space_is_reserved_or_refused_without_touching_the_data(self, here: Path) -> None:
         (here / "f").write_bytes(b"data")
         fd = os.open(here / "f", os.O_RDWR)
-        assert answer(lambda: os.posix_fallocate(fd, 0, 100)) in {"EOPNOTSUPP", "made"}
+        assert answer(lambda: os.posix_fallocate(fd, 0, 100)) in {"ENOTSUP", "made"}
         assert os.pread(fd, 4, 0) == b"data"
         os.close(fd)
 

@@ -47,6 +47,21 @@ async def test_the_ledger_is_asked_once_only() -> None:
 
 
 @pytest.mark.trio
+async def test_a_ledger_that_does_not_answer_is_not_waited_for(autojump_clock: object) -> None:
+    """A request that stays unanswered hangs its caller, and with it suspend of the whole machine."""
+
+    class Silent(StaticHoldings):
+        async def revalidate(self) -> None:
+            await trio.sleep_forever()
+
+    holdings = Silent(HeldView([held(1, "f", trusted_until_s=0)]))
+    before_s = trio.current_time()
+    with pytest.raises(Refusal):
+        await gate_over(holdings).require(Op.OPEN, 1, lambda: [Target(b"f")])
+    assert trio.current_time() - before_s == 2
+
+
+@pytest.mark.trio
 async def test_nobody_asks_the_ledger_about_what_was_never_leased() -> None:
     holdings = StaticHoldings()
     with pytest.raises(Refusal):
