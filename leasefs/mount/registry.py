@@ -37,7 +37,7 @@ def _shared_dir() -> str:
 @contextlib.contextmanager
 def registered(about: dict[str, Any]) -> Iterator[None]:
     """This mount's entry exists as long as the context lasts; it is whole whenever it can be seen."""
-    path = os.path.join(paths.mounts_dir(), f"{os.getpid()}.json")
+    path = _entry(os.getpid())
     draft = f"{path}.new"
     with open(draft, "w", encoding="ascii", opener=_private) as file:
         json.dump(about, file)
@@ -47,6 +47,16 @@ def registered(about: dict[str, Any]) -> Iterator[None]:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
+
+
+def forget(pid: int) -> None:
+    """Remove the entry of a daemon that died, which could not do it itself. None there is no error."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_entry(pid))
+
+
+def _entry(pid: int) -> str:
+    return os.path.join(paths.mounts_dir(), f"{pid}.json")
 
 
 def _private(path: str, flags: int) -> int:
