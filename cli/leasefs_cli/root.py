@@ -58,6 +58,7 @@ class Root(LazyGroup):
             "Set up",
             _listed(
                 {
+                    "mount": "Mount a repository for one agent.",
                     "unmount": "Unmount it; its leases are free at once.",
                     "ledger": "Serve, look at or stop the ledger.",
                     "doctor": "Check this machine and say what to repair.",

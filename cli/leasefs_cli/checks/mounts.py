@@ -30,7 +30,7 @@ def mount_findings() -> Iterator[Finding]:
 
 def one_mount(mountpoint: str) -> Finding:
     """Does its daemon answer?"""
-    code = _stat_errno(mountpoint)
+    code = _errno_of(mountpoint)
     if code is None:
         return Finding(
             FAIL,
@@ -71,13 +71,13 @@ def registry(places: list[str]) -> Iterator[Finding]:
             )
 
 
-def _stat_errno(path: str) -> int | None:
-    """The errno of stat, 0 if it works, None if it hangs: a stopped daemon lets its callers wait."""
+def _errno_of(path: str) -> int | None:
+    """What a request to the mount fails with, 0 if with nothing, None if it hangs (a stopped daemon)."""
     answer: list[int] = []
 
     def ask() -> None:
         try:
-            os.stat(path)
+            os.statvfs(path)  # never answered from the kernel's caches, as stat is
         except OSError as error:
             answer.append(error.errno or errno.EIO)
         else:

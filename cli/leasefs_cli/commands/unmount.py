@@ -12,6 +12,7 @@ from leasefs.client.blocking import Link
 from leasefs.client.find import mounts_of, registered_mounts
 from leasefs.core.errors import LedgerUnavailable, NotMounted
 from leasefs.mount.mountinfo import top_at
+from leasefs.mount.registry import forget
 from leasefs_cli.busy import users_of
 from leasefs_cli.detaching import detach
 from leasefs_cli.place import control_url
@@ -52,6 +53,7 @@ def command(path: str, lazy: bool, as_json: bool) -> None:
     mountpoint = _mountpoint(path)
     mount = top_at(mountpoint)
     if mount is None or not mount.is_leasefs:
+        _forget_dead(mountpoint)
         raise _not_a_mount(path)
     daemon = _daemon_of(mountpoint)
     but = frozenset({os.getpid()} | ({daemon.pid} if daemon else set()))
@@ -59,6 +61,7 @@ def command(path: str, lazy: bool, as_json: bool) -> None:
         _refuse_busy(mountpoint, users_of(mount, but=but))
     if daemon is None:
         detach(mountpoint, lazy=lazy)
+        _forget_dead(mountpoint)
     else:
         _stop(daemon, mount, lazy=lazy)
     if as_json:
@@ -68,11 +71,13 @@ def command(path: str, lazy: bool, as_json: bool) -> None:
 
 
 def _mountpoint(path: str) -> str:
-    real = os.path.realpath(path)
-    mount = top_at(real)
-    if mount is not None and mount.is_leasefs:
-        return real
-    of_source = [found.mountpoint for found in mounts_of(real)]
+    # A dead or silent mount must not be touched, so the kernel's list is asked for the name first.
+    parent, name = os.path.split(os.path.abspath(path))
+    for candidate in (os.path.join(parent, name), os.path.join(os.path.realpath(parent), name)):
+        mount = top_at(candidate)
+        if mount is not None and mount.is_leasefs:
+            return candidate
+    of_source = [found.mountpoint for found in mounts_of(path)]
     if len(of_source) > 1:
         raise NotMounted(
             f"{path} is mounted at several places ({', '.join(of_source)}); name one of them",
@@ -94,6 +99,12 @@ def _daemon_of(mountpoint: str) -> MountFound | None:
         if alive and found.mountpoint == mountpoint:
             return found
     return None
+
+
+def _forget_dead(mountpoint: str) -> None:
+    for found, alive in registered_mounts():
+        if not alive and found.mountpoint == mountpoint:
+            forget(found.pid)
 
 
 def _refuse_busy(mountpoint: str, users: list[User]) -> None:

@@ -1,0 +1,124 @@
+"""`leasefs mount`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from leasefs.client.names import agent_name, harness_name
+from leasefs.core.errors import error_of
+from leasefs.mount.launch import MountConfig, start_mount
+from leasefs_cli.exit_codes import DONE, UNEXPECTED
+from leasefs_cli.printing import printable, say, say_json, tell
+from leasefs_cli.teaching import json_option, teaching_command
+
+
+@teaching_command(
+    "mount",
+    examples=[
+        (
+            "leasefs mount ~/repo --agent agent-07",
+            "in place: paths, editors and configs stay as they are",
+        ),
+        (
+            "leasefs mount ~/repo ~/ws/agent-07 --agent agent-07",
+            "elsewhere: several agents, one tree",
+        ),
+        (
+            "leasefs mount ~/repo --agent agent-07 --replace",
+            "take over from a session that is gone",
+        ),
+    ],
+)
+@click.argument("source")
+@click.argument("mountpoint", required=False)
+@click.option(
+    "--agent", metavar="NAME", help="Whose mount it is. Default LEASEFS_AGENT, else USER@HOST."
+)
+@click.option(
+    "--harness",
+    metavar="NAME",
+    help="What the agent works with. Default LEASEFS_HARNESS, else told from the environment.",
+)
+@click.option(
+    "--allow-other",
+    is_flag=True,
+    help="Let other users in too; root always does. Needs user_allow_other in /etc/fuse.conf.",
+)
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="End the agent's session that is live elsewhere. Its ground stays closed until its leases "
+    "would have expired.",
+)
+@click.option("--foreground", is_flag=True, help="Stay, and write messages to stderr.")
+@json_option
+def command(
+    source: str,
+    mountpoint: str | None,
+    agent: str | None,
+    harness: str | None,
+    allow_other: bool,
+    replace: bool,
+    foreground: bool,
+    as_json: bool,
+) -> int:
+    """Mount the working tree SOURCE for one agent, at MOUNTPOINT or over itself.
+
+    Below the mount everything can be read as before. What changes a file passes only under a lease of
+    this agent; git's own directory and what git ignores are free. One agent has one mount of a
+    repository.
+
+    Returns once the mount serves; what went wrong is the command's own error. If its daemon ever dies
+    the mount stays closed, so that nobody writes past the leases: `leasefs unmount` clears it away.
+    """
+    config = MountConfig(
+        source=os.path.abspath(source),
+        mountpoint=os.path.abspath(mountpoint or source),
+        agent=agent_name(agent),
+        harness=harness_name(harness),
+        replace=replace,
+        allow_other=allow_other,
+    )
+    if foreground:
+        return _stay(config, as_json=as_json)
+    _report(start_mount(config), as_json=as_json)
+    return DONE
+
+
+def _stay(config: MountConfig, *, as_json: bool) -> int:
+    """Serve in this process until told to stop."""
+    import logging
+
+    from leasefs.mount.daemon import run
+
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    refused: list[dict[str, Any]] = []
+
+    def hear(outcome: dict[str, Any]) -> None:
+        if "ready" in outcome:
+            _report(outcome["ready"], as_json=as_json)
+        else:
+            refused.append(outcome["error"])
+
+    code = run(config, hear)
+    if refused:
+        raise error_of(refused[0]["code"], refused[0]["message"], refused[0]["details"])
+    return DONE if code == 0 else UNEXPECTED
+
+
+def _report(about: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        say_json(about)
+        return
+    place = about["mountpoint"]
+    where = f"{place} in place" if about["source"] == place else f"{about['source']} at {place}"
+    say(printable(f"mounted {where} for {about['agent']} ({about['harness']})"))
+    if (os.path.realpath(os.getcwd()) + "/").startswith(place.rstrip("/") + "/"):
+        tell(
+            f"this shell still stands in the bare tree beneath; `cd {place}` to work through the mount"
+        )
