@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 
 _TRUSTED_FOR_S = 1.0
 _STAMPS = 1 << 14
+# Where the index changes faster than it can be read (a rebase), a request is answered from what was
+# read on its behalf, instead of reading for ever.
+_GRACE_S = 0.05
 
 Stamp = tuple[int, int, int, int] | None
 
@@ -49,6 +52,7 @@ class GitGround:
         # When each `.gitignore` was last looked at, and what it was when it was read.
         self._ignores: dict[bytes, tuple[float, Stamp]] = {}
         self._one_load = trio.Lock()
+        self._read_for: tuple[trio.lowlevel.Task | None, float] = (None, 0.0)
 
     def close(self) -> None:
         """Close the git directory."""
@@ -63,7 +67,7 @@ class GitGround:
         """The kind of ground; see `Ground`."""
         if is_control(path):
             return Place.CONTROL
-        if "all" in self._due:
+        if "all" in self._due and not self._just_read():
             raise Wanting(self.load)
         if self._gitdir is None or self._rules is None:
             return Place.TREE
@@ -79,7 +83,7 @@ class GitGround:
 
     def is_tracked(self, path: bytes) -> bool:
         """Whether git tracks the path. Without readable git data, everything might be."""
-        if self._due:
+        if self._due and not self._just_read():
             raise Wanting(self.load)
         if self._gitdir is None:
             return False
@@ -141,8 +145,12 @@ class GitGround:
             self._index_checked_s = now_s
             if not tracked.is_current(gitdir):
                 self._due.add("index")
-        if self._due:
+        if self._due and not self._just_read():
             raise Wanting(self.load)
+
+    def _just_read(self) -> bool:
+        task, until_s = self._read_for
+        return self._now_s() < until_s and task is trio.lowlevel.current_task()
 
     def _stamp(self, directory: bytes) -> Stamp:
         try:
@@ -163,13 +171,16 @@ class GitGround:
         """Read what is due. On failure nothing is scratch until the next change."""
         async with self._one_load:
             due, self._due = self._due, set()
-            if not due:
-                return
-            try:
-                await trio.to_thread.run_sync(self._load, due)
-            except (VcsError, OSError) as error:
-                log.warning("no path is scratch until git's data can be read: %s", error)
-                self._tracked = self._rules = None
+            if due:
+                await self._load_due(due)
+            self._read_for = (trio.lowlevel.current_task(), self._now_s() + _GRACE_S)
+
+    async def _load_due(self, due: set[str]) -> None:
+        try:
+            await trio.to_thread.run_sync(self._load, due)
+        except (VcsError, OSError) as error:
+            log.warning("no path is scratch until git's data can be read: %s", error)
+            self._tracked = self._rules = None
 
     def _load(self, due: set[str]) -> None:
         if "all" in due or self._gitdir is None or self._rules is None:
@@ -199,6 +210,10 @@ class GitGround:
         stamps = await trio.to_thread.run_sync(self._read_rules, rules, directory)
         for above, stamp in stamps.items():
             self._ignores.setdefault(above, (now_s, stamp))
+        if not rules.is_prepared(directory):
+            # Directories came and went meanwhile, which makes everything read in between void. Nothing
+            # can come in between here, on the loop's own thread.
+            rules.prepare(directory)
 
     def _read_rules(self, rules: IgnoreRules, directory: bytes) -> dict[bytes, Stamp]:
         # Stamps first: a file that changes in between is then noticed, not missed.

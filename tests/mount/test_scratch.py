@@ -147,3 +147,16 @@ def test_a_nested_git_directory_needs_a_lease(mount: Mounted) -> None:
     subprocess.run(["git", "init", "-q", f"{mount.root}/sub"], check=True, env=environment())
     mount.hold()
     assert refusal(write(mount, "sub/.git/config")) == "EACCES"
+
+
+def test_scratch_stays_writable_while_git_and_builds_are_busy(mount: Mounted) -> None:
+    """The index is written and directories come and go faster than rules can be read."""
+    loops = (
+        "for i in $(seq 150); do git update-index --force-write-index 2>/dev/null; done",
+        "for i in $(seq 150); do mkdir -p build/d$i/x; mv build/d$i build/e$i; rm -r build/e$i; done",
+        "for i in $(seq 150); do echo $i > build/out$i || exit 1; echo $i > src/x$i.o || exit 1; done",
+    )
+    running = [
+        subprocess.Popen(["sh", "-c", loop], cwd=mount.root, env=environment()) for loop in loops
+    ]
+    assert [process.wait(timeout=60) for process in running] == [0, 0, 0]
