@@ -6,6 +6,7 @@ answer needs of HTTP/1.1 (RFC 9112: status line, headers, length or chunks) stan
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import struct
@@ -152,7 +153,9 @@ class Link:
     ) -> AnswerReader:
         connection.settimeout(timeout_s)
         reader = AnswerReader(lambda: connection.recv(_CHUNK))
-        connection.sendall(self._request(call, accept))
+        # A refusal may come before the whole request has gone out; it is heard all the same.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            connection.sendall(self._request(call, accept))
         reader.read_head()
         return reader
 

@@ -57,10 +57,9 @@ class Connection:
             headers.append(("Authorization", credentials.authorization))
         request = h11.Request(method=call.method, target=call.path, headers=headers)
         data = [self._h11.send(event) for event in (request, h11.Data(body), h11.EndOfMessage())]
-        try:
+        # A refusal may come before the whole request has gone out; it is heard all the same.
+        with contextlib.suppress(trio.BrokenResourceError):
             await self._stream.send_all(b"".join(part for part in data if part))
-        except trio.BrokenResourceError as error:
-            raise Broken from error
         while True:
             event = await self._next()
             if isinstance(event, h11.Response):
