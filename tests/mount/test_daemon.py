@@ -245,9 +245,10 @@ def test_the_ledger_is_asked_through_the_mount(agent: Agent) -> None:
     assert agent.control.send(api.who(territory, "src/a"))["leases"][0]["agent"] == "agent-07"
     assert agent.control.send(api.sessions(territory))["sessions"][0]["kind"] == "mount"
     assert agent.control.send(api.status())["protocol"] == 1
-    events = agent.control.send(api.events(session=agent.about["session"]))["events"]
+    session, types = agent.about["session"], ("session-opened", "granted")
+    events = agent.control.send(api.events(session=session, types=types))["events"]
     assert [one["event"]["type"] for one in events] == ["session-opened", "granted"]
-    followed = agent.control.stream(api.follow(after=0, session=agent.about["session"]))
+    followed = agent.control.stream(api.follow(after=0, session=session, types=types))
     assert [next(followed).type, next(followed).type] == ["session-opened", "granted"]
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-import trio
 
 from leasefs.testing.mount_trees import git
 from leasefs.testing.mounted import Mounted, mounted
@@ -53,15 +54,13 @@ def refusal(call: Callable[[], object]) -> str:
 
 def becomes(condition: Callable[[], bool]) -> bool:
     """Whether it comes true before the deadline; polled."""
-
-    async def poll() -> bool:
-        with trio.move_on_after(SEEN_WITHIN_S):
-            while not condition():
-                await trio.sleep(0.02)
+    until_s = time.monotonic() + SEEN_WITHIN_S
+    pause = threading.Event()
+    while time.monotonic() < until_s:
+        if condition():
             return True
-        return False
-
-    return trio.run(poll)
+        pause.wait(0.02)
+    return False
 
 
 def test_each_writes_its_own_and_sees_the_other(agents: Pair) -> None:
