@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from multiprocessing.queues import Queue
+    from multiprocessing.sharedctypes import Synchronized
     from multiprocessing.synchronize import Barrier
 
 SECRET = secrets.token_hex(32)
@@ -124,24 +124,29 @@ def pairs_per_second(socket_path: str, load: Load) -> float:
     """Run the clients, each in a process of its own."""
     context = multiprocessing.get_context("fork")
     start = context.Barrier(load.clients)
-    counts: Queue[int] = context.Queue()
+    counts = [context.Value("q", 0) for _ in range(load.clients)]
     processes = [
-        context.Process(target=_client, args=(socket_path, f"a{number}", load, start, counts))
+        context.Process(
+            target=_client, args=(socket_path, f"a{number}", load, start, counts[number])
+        )
         for number in range(load.clients)
     ]
     for process in processes:
         process.start()
-    total = sum(counts.get(timeout=load.seconds + 60) for _ in processes)
     for process in processes:
         process.join()
-    return float(total / load.seconds)
+    if any(process.exitcode for process in processes):
+        raise SystemExit("a client failed; what it said stands above")
+    return float(sum(count.value for count in counts) / load.seconds)
 
 
-def _client(socket_path: str, agent: str, load: Load, start: Barrier, counts: Queue[int]) -> None:
+def _client(
+    socket_path: str, agent: str, load: Load, start: Barrier, count: Synchronized[int]
+) -> None:
     wire = Wire(socket_path)
     agent = f"{agent}-{'b' if load.batched else 's'}{load.clients}"
     wire.open_session(agent)
-    start.wait()
+    start.wait(timeout=60)
     work = batched_pairs if load.batched else single_pairs
-    counts.put(work(wire, agent, time.monotonic() + load.seconds))
+    count.value = work(wire, agent, time.monotonic() + load.seconds)
     wire.end_session()

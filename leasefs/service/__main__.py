@@ -8,6 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from leasefs.core.errors import LeasefsError
 from leasefs.service.entries import UnknownEvent
 from leasefs.service.log_lines import log_to_stderr
 from leasefs.service.places import UnsafePlace
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         serve(Options(given.socket, given.store, idle_s), lambda: _tell_ready(given.ready_fd))
     except StoreLocked as error:
         return 0 if given.embedded else _failed(error)
-    except (StoreError, UnknownEvent, UnsafePlace, OSError) as error:
+    except (StoreError, UnknownEvent, UnsafePlace, LeasefsError, OSError) as error:
         return _failed(error)
     return 0
 

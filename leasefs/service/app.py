@@ -93,7 +93,7 @@ class LedgerApp:
         route, call.params = self._router.find(scope["method"], scope["path"])
         raw = await read_body(call.receive, route.body_limit_bytes)
         if route.auth is Auth.SESSION:
-            call.session = authenticated(self._ledger.state, _header(scope, b"authorization"))
+            call.session = authenticated(self._ledger.state, call.header(b"authorization"))
         body = _NO_BODY if route.body is None else body_of(route.body, raw)
         if route.body is None and raw:
             raise HttpProblem(400, "invalid", "this request takes no body")
@@ -111,18 +111,4 @@ def _asks(scope: Scope, route: Route[Any, Any]) -> bool:
 
 def _call_of(scope: Scope, receive: Receive) -> Call:
     connection: Connection = scope["state"]["connection"]
-    return Call(
-        params={},
-        connection=connection,
-        accept=_header(scope, b"accept") or b"",
-        last_event_id=_header(scope, b"last-event-id") or b"",
-        receive=receive,
-    )
-
-
-def _header(scope: Scope, name: bytes) -> bytes | None:
-    for key, value in scope["headers"]:
-        if key == name:
-            found: bytes = value
-            return found
-    return None
+    return Call({}, connection, scope["headers"], receive)

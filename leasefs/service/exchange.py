@@ -67,10 +67,16 @@ class Call:
 
     params: dict[str, str]
     connection: Connection
-    accept: bytes
-    last_event_id: bytes
+    headers: Headers
     receive: Receive
     session: Session | None = None
+
+    def header(self, name: bytes) -> bytes | None:
+        """The value of the header `name`, given in lower case; None if there is none."""
+        for key, value in self.headers:
+            if key == name:
+                return value
+        return None
 
     @property
     def caller(self) -> Session:

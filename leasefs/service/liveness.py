@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-_STATE_FIELD, _START_FIELD = 3, 22
+_STATE_FIELD, _THREADS_FIELD, _START_FIELD = 3, 20, 22
 _DEAD_STATES = frozenset({b"Z", b"X"})
 
 
@@ -24,8 +24,9 @@ def known_dead(process: str, proc: str = "/proc") -> bool:
     try:
         if [parts[0], parts[1]] != _here(proc):
             return False
-        return _start_ticks(proc, int(parts[2])) != int(parts[3])
-    except OSError:
+        pid = int(parts[2])
+        return not _exists(pid) or _start_ticks(proc, pid) != int(parts[3])
+    except (OSError, OverflowError):
         return False
 
 
@@ -35,15 +36,28 @@ def _here(proc: str) -> list[str]:
     return [boot_id, str(os.stat(f"{proc}/self/ns/pid").st_ino)]
 
 
-def _start_ticks(proc: str, pid: int) -> int | None:
-    """When the process began; None if there is none. A zombie writes nothing any more, so it is none."""
+def _exists(pid: int) -> bool:
+    """Asks by kill(2): with hidepid (proc(5)) a living process of another user has no place in /proc."""
     try:
-        with open(f"{proc}/{pid}/stat", "rb") as file:
-            line = file.read()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _start_ticks(proc: str, pid: int) -> int | None:
+    """When the process began; None for a zombie, unless other threads of it go on without the first.
+
+    Raises:
+        OSError: it cannot be seen.
+    """
+    with open(f"{proc}/{pid}/stat", "rb") as file:
+        line = file.read()
     # The program's name stands in parentheses and may itself hold any of them.
     after_name = line[line.rindex(b")") + 2 :].split()
-    if after_name[_STATE_FIELD - 3] in _DEAD_STATES:
+    alone = int(after_name[_THREADS_FIELD - 3]) <= 1
+    if after_name[_STATE_FIELD - 3] in _DEAD_STATES and alone:
         return None
     return int(after_name[_START_FIELD - 3])

@@ -6,6 +6,7 @@ bounds neither a request's head nor how slowly it may arrive. This is where all 
 
 from __future__ import annotations
 
+import resource
 import socket
 import struct
 from typing import TYPE_CHECKING, Any
@@ -25,15 +26,23 @@ if TYPE_CHECKING:
 HEAD_LIMIT_BYTES = 64 * 1024
 ARRIVAL_TIMEOUT_S = 30.0
 """How long a request may take to arrive whole, and a new connection to send one."""
+MOST_CONNECTIONS = max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 64)
+"""More would leave no descriptor for the store; the server raises its soft limit to the hard one."""
 
 _UCRED = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
-_REASONS = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
+_REASONS = {
+    400: b"Bad Request",
+    408: b"Request Timeout",
+    431: b"Request Header Fields Too Large",
+    503: b"Service Unavailable",
+}
 
 
 class LedgerProtocol(HttpToolsProtocol):
     """One connection."""
 
     arrival_timeout_s = ARRIVAL_TIMEOUT_S
+    most_connections = MOST_CONNECTIONS
 
     def __init__(
         self,
@@ -58,7 +67,12 @@ class LedgerProtocol(HttpToolsProtocol):
         )
         connection = Connection(uid=uid, pid=pid, abort=transport.abort)
         self.app_state = {**self.app_state, "connection": connection}
-        self._watch_arrival()
+        if len(self.connections) > self.most_connections:
+            self._refuse(
+                503, "unavailable", f"{self.most_connections} connections are open already"
+            )
+        else:
+            self._watch_arrival()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timer."""
@@ -72,7 +86,9 @@ class LedgerProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._in_head and self._arriving and self._head_bytes > HEAD_LIMIT_BYTES:
-            self._refuse(431, f"the request's head is longer than {HEAD_LIMIT_BYTES} bytes")
+            self._refuse(
+                431, "invalid", f"the request's head is longer than {HEAD_LIMIT_BYTES} bytes"
+            )
         elif self._arriving:
             self._watch_arrival()
         else:
@@ -96,10 +112,10 @@ class LedgerProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """What cannot be parsed is answered as every other refusal is."""
-        self._refuse(400, "this is not HTTP/1.1 as RFC 9112 has it")
+        self._refuse(400, "invalid", "this is not HTTP/1.1 as RFC 9112 has it")
 
-    def _refuse(self, status: int, message: str) -> None:
-        body = encode(error_body(HttpProblem(status, "invalid", message)))
+    def _refuse(self, status: int, code: str, message: str) -> None:
+        body = encode(error_body(HttpProblem(status, code, message)))
         self.transport.write(
             b"HTTP/1.1 %d %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
             b"connection: close\r\n\r\n%b" % (status, _REASONS[status], len(body), body)
@@ -118,4 +134,6 @@ class LedgerProtocol(HttpToolsProtocol):
     def _too_slow(self) -> None:
         self._arrival_timer = None
         if not self.transport.is_closing():
-            self._refuse(408, f"no whole request came within {self.arrival_timeout_s:g} s")
+            self._refuse(
+                408, "invalid", f"no whole request came within {self.arrival_timeout_s:g} s"
+            )

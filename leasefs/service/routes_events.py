@@ -28,7 +28,7 @@ async def events(
 ) -> Answer | EventStream:
     """A page, or the stream if it was asked for."""
     wanted = _wanted(query)
-    if query.follow or b"text/event-stream" in call.accept:
+    if query.follow or b"text/event-stream" in (call.header(b"accept") or b""):
         after_seq = _resume_point(ledger, call, query)
         return EventStream(_followed(ledger, wanted, after_seq))
     found, next_seq = await ledger.hub.find(wanted, query.after or 0, query.limit)
@@ -46,10 +46,11 @@ def _wanted(query: EventsQuery) -> Wanted:
 def _resume_point(ledger: Ledger, call: Call, query: EventsQuery) -> int:
     """Last-Event-ID wins: a browser's EventSource repeats the old URL when it reconnects."""
     after_seq = query.after or 0
-    if call.last_event_id:
-        if not call.last_event_id.isdigit() or len(call.last_event_id) > 18:
+    last_event_id = call.header(b"last-event-id")
+    if last_event_id:
+        if not last_event_id.isdigit() or len(last_event_id) > 18:
             raise InvalidRequest("Last-Event-ID is not a sequence number")
-        after_seq = int(call.last_event_id)
+        after_seq = int(last_event_id)
     if after_seq > ledger.state.seq:
         raise InvalidRequest(
             f"there is no event {after_seq}, the log ends at {ledger.state.seq}: it is not the log you "

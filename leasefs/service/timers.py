@@ -1,8 +1,9 @@
 """What must be looked at when: wakes a Tick for the leases and sessions whose deadlines are due.
 
 A heap of due times. A renewal moves a deadline later, which costs nothing here: the old entry fires, finds
-nothing due, and is put back at the new time. Only a deadline that moves earlier is pushed at once. So each
-event costs O(log n) at most, and nothing ever looks at all leases.
+nothing due, and is put back at the new time. Only a deadline that moves earlier is pushed at once. What ended
+is forgotten, and its entry stays in the heap until such entries are the greater part of it; then the heap is
+made anew. So each event costs O(log n) at most, and nothing ever looks at all leases.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ LONGEST_SLEEP_S = 1.0
 RETRY_S = 1.0
 AT_ONCE = 512
 """How many deadlines one Tick carries: thousands that are due together must not stall the others."""
+SPARE_ENTRIES = 1_000
 
 _Key = tuple[str, str]
 _LEASE, _SESSION = "lease", "session"
@@ -112,8 +114,14 @@ class Timers:
 
     def _heard(self, records: Sequence[Record], state: State) -> None:
         for record in records:
+            ended = _ended(record.event)
+            if ended is not None:
+                self._due.pop(ended, None)
             for key in _touched(record.event):
                 self._plan(key, state)
+        if len(self._heap) > 2 * len(self._due) + SPARE_ENTRIES:
+            self._heap = [(due_s, key) for key, due_s in self._due.items()]
+            heapq.heapify(self._heap)
 
     def _plan(self, key: _Key, state: State) -> None:
         """Make sure that `key` is looked at no later than it must be."""
@@ -132,6 +140,13 @@ class Timers:
         if kind == _LEASE:
             return lease_due_at_s(state, id_)
         return session_due_at_s(state, id_, self._writer.now_s())
+
+
+def _ended(event: ev.AnyEvent) -> _Key | None:
+    """Whose deadlines are over."""
+    if isinstance(event, ev.Released | ev.Expired):
+        return _LEASE, event.lease
+    return (_SESSION, event.session) if isinstance(event, ev.SessionEnded) else None
 
 
 def _touched(event: ev.AnyEvent) -> Iterator[_Key]:

@@ -98,12 +98,6 @@ class LedgerWriter:
             if group:
                 await self._commit(group)
 
-    async def settled(self) -> None:
-        """Wait until everything submitted so far is answered."""
-        waiting = [request.answer for request in self._gathering]
-        if waiting:
-            await asyncio.wait(waiting)
-
     def close(self) -> None:
         """Let go of the worker thread."""
         self._thread.shutdown(wait=True)

@@ -41,6 +41,12 @@ def test_after_a_reboot_time_goes_on_from_the_last_event() -> None:
     assert clock.now_s() == 1_000_502.0
 
 
+def test_a_boot_that_has_run_for_longer_does_not_make_leases_expire_early() -> None:
+    mark = ClockMark("boot-1", 1_000_000.0)
+    clock = clock_after(FakeClock(now_s=90_000.0), "boot-2", 1_000_500.0, mark)
+    assert clock.now_s() == 1_000_500.0
+
+
 def test_a_boot_clock_that_went_back_does_not_take_ledger_time_with_it() -> None:
     mark = ClockMark("boot-1", 1_000_000.0)
     clock = clock_after(FakeClock(now_s=20.0), "boot-1", 1_000_500.0, mark)

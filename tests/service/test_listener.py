@@ -145,3 +145,20 @@ def test_a_stopped_listener_answers_what_was_asked_and_closes_the_rest(
             assert listener.connections == 0
 
     asyncio.run(main())
+
+
+def test_one_connection_too_many_is_told_so(
+    serving: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LedgerProtocol, "most_connections", 2)
+
+    async def main() -> None:
+        async with _listening(serving, tmp_path) as (_, _, path):
+            others = [await asyncio.open_unix_connection(path) for _ in range(2)]
+            answer = await _said(path, b"")
+            assert answer.startswith(b"HTTP/1.1 503")
+            assert b'"code":"unavailable"' in answer
+            for _, writer in others:
+                writer.close()
+
+    asyncio.run(main())

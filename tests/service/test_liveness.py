@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +24,11 @@ def _boot() -> str:
 def _start_ticks(pid: int) -> str:
     with open(f"/proc/{pid}/stat", "rb") as file:
         return file.read().rsplit(b") ", 1)[1].split()[19].decode()
+
+
+def _state(pid: int) -> bytes:
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rsplit(b") ", 1)[1][:1]
 
 
 def _named(pid: int, *, boot: str = "", namespace: str = "", start: str = "") -> str:
@@ -51,6 +58,31 @@ def test_a_zombie_is_dead() -> None:
     process.wait()
 
 
+def test_a_process_whose_first_thread_ended_goes_on() -> None:
+    """Its other threads may still write."""
+    program = (
+        "import ctypes, threading, time, sys\n"
+        "def go():\n"
+        "    print('on', flush=True)\n"
+        "    sys.stdin.read()\n"
+        "threading.Thread(target=go).start()\n"
+        "ctypes.CDLL(None).pthread_exit(None)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"on\n"
+        deadline_s = time.monotonic() + 20
+        while _state(process.pid) != b"Z":
+            assert time.monotonic() < deadline_s
+        assert not known_dead(_named(process.pid))
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_a_stopped_process_is_not_dead() -> None:
     process = subprocess.Popen(["sleep", "100"])
     process.send_signal(19)
@@ -68,13 +100,23 @@ def test_names_with_parentheses_and_spaces_are_read(tmp_path: Path) -> None:
     (tmp_path / "sys/kernel/random/boot_id").write_text("boot\n")
     (tmp_path / "self/ns").mkdir(parents=True)
     (tmp_path / "self/ns/pid").touch()
-    (tmp_path / "7").mkdir()
+    pid = os.getpid()
+    (tmp_path / str(pid)).mkdir()
     fields = " ".join(str(number) for number in range(4, 22))
-    (tmp_path / "7/stat").write_bytes(f"7 (a) R 1 (b c)) S {fields} 4242 0\n".encode())
+    (tmp_path / f"{pid}/stat").write_bytes(f"{pid} (a) R 1 (b c)) S {fields} 4242 0\n".encode())
     inode = os.stat(tmp_path / "self/ns/pid").st_ino
-    assert not known_dead(f"boot:{inode}:7:4242", str(tmp_path))
-    assert known_dead(f"boot:{inode}:7:4243", str(tmp_path))
-    assert known_dead(f"boot:{inode}:8:4242", str(tmp_path))
+    assert not known_dead(f"boot:{inode}:{pid}:4242", str(tmp_path))
+    assert known_dead(f"boot:{inode}:{pid}:4243", str(tmp_path))
+
+
+def test_a_process_that_proc_hides_is_not_dead(tmp_path: Path) -> None:
+    """As with hidepid=2: it is there, but it has no directory."""
+    (tmp_path / "sys/kernel/random").mkdir(parents=True)
+    (tmp_path / "sys/kernel/random/boot_id").write_text("boot\n")
+    (tmp_path / "self/ns").mkdir(parents=True)
+    (tmp_path / "self/ns/pid").touch()
+    inode = os.stat(tmp_path / "self/ns/pid").st_ino
+    assert not known_dead(f"boot:{inode}:{os.getpid()}:1", str(tmp_path))
 
 
 @pytest.mark.parametrize(

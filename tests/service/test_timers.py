@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from leasefs.core.commands import Beat, ClaimLease, Heartbeat, OpenSession
+from leasefs.core.commands import Beat, ClaimLease, Heartbeat, OpenSession, ReleaseLease
 from leasefs.core.renewal import KEEP_LAPSED_S
 from leasefs.core.views import SESSION_TTL_S
-from leasefs.service.timers import AT_ONCE, Timers
+from leasefs.service.timers import AT_ONCE, SPARE_ENTRIES, Timers
 from leasefs.store.errors import StoreFull
 from leasefs.store.memory import MemoryStore
 
@@ -161,6 +161,23 @@ def test_thousands_due_at_once_come_in_portions(serving: Any) -> None:
             await ledger.timers.look()
             assert all(lease.lapse_recorded for lease in ledger.writer.durable.leases.values())
             assert len(ledger.timers._heap) == count + 1
+
+    asyncio.run(main())
+
+
+def test_what_ended_does_not_fill_the_heap(serving: Any) -> None:
+    async def main() -> None:
+        async with serving() as ledger:
+            await ledger.writer.submit(_open("a"))
+            kept = await _claimed(ledger, "a", "kept/**", 10.0)
+            for number in range(2 * SPARE_ENTRIES):
+                lease = await _claimed(ledger, "a", f"p{number}/**", 3600.0, key=f"k{number}")
+                await ledger.writer.submit(ReleaseLease("session-a", f"r{number}", lease.lease))
+            assert len(ledger.timers._heap) <= SPARE_ENTRIES + 10
+            assert set(ledger.timers._due) == {("lease", kept.lease), ("session", "session-a")}
+            ledger.clock.advance(10.0)
+            await ledger.timers.look()
+            assert ledger.writer.durable.leases[kept.lease].lapse_recorded
 
     asyncio.run(main())
 

@@ -1,0 +1,60 @@
+"""What ends the process, and with which number and which line."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from leasefs.core.errors import LedgerUnavailable
+from leasefs.service import __main__ as program
+from leasefs.service.log_lines import LineFormatter
+from leasefs.store.errors import StoreFull, StoreLocked
+
+ARGUMENTS = ["--socket", "/s", "--store", "/d"]
+
+
+@pytest.mark.parametrize(
+    ("error", "embedded", "code", "words"),
+    [
+        (StoreLocked("/d/l", 7), False, 1, "in use by process 7"),
+        (StoreLocked("/d/l", 7), True, 0, ""),
+        (StoreFull("/d/l"), True, 1, "no space left"),
+        (LedgerUnavailable("the ledger cannot write: no space left"), True, 1, "cannot write"),
+        (PermissionError(13, "Permission denied", "/s"), True, 1, "Permission denied: '/s'"),
+    ],
+)
+def test_a_failure_is_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    embedded: bool,
+    code: int,
+    words: str,
+) -> None:
+    def fails(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(program, "serve", fails)
+    monkeypatch.setattr(program, "log_to_stderr", lambda: None)
+    assert program.main([*ARGUMENTS, *(["--embedded"] if embedded else [])]) == code
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == (1 if words else 0)
+
+
+def test_a_log_line_is_one_line_whatever_is_in_it() -> None:
+    try:
+        raise ValueError("two\nlines \udce9")
+    except ValueError as error:
+        trace = (type(error), error, error.__traceback__)
+    record = logging.LogRecord(
+        "leasefs.service.x", logging.ERROR, "f", 1, 'a "b"\r\n\x1b[31m %s', ("\udcff",), trace
+    )
+    line = LineFormatter().format(record)
+    assert line.isprintable()
+    assert line.isascii()
+    assert (
+        'level=error from=service.x msg="a \\"b\\"\\r\\n\\x1b[31m \\udcff" trace="Traceback' in line
+    )
