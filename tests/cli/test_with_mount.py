@@ -278,6 +278,7 @@ def test_a_dead_mount_stays_closed_until_it_is_cleared(
     mount(tree)
 
 
+@pytest.mark.slow
 def test_a_silent_daemon_does_not_hang_us(installed: Any, mount: Any, tree: Path) -> None:
     place = mount(tree)
     pid = json.loads((place / ".leasefs" / "mount.json").read_text())["pid"]
@@ -291,6 +292,7 @@ def test_a_silent_daemon_does_not_hang_us(installed: Any, mount: Any, tree: Path
         assert f"process {pid}" in ran.err
     finally:
         os.kill(pid, signal.SIGCONT)
+    until(lambda: str(place) not in mountpoints())  # it was asked to, and now it hears of it
 
 
 def test_a_shell_beneath_the_mount_is_told(installed: Any, mount: Any, tree: Path) -> None:
@@ -320,3 +322,22 @@ def test_the_ledger_of_a_mount_is_found_without_any_variable(
     assert installed("claim", "src/**", cwd=place).code == 0
     assert "ledger:     unix:" in installed("status", cwd=place).out
     monkeypatch.delenv("LEASEFS_LEDGER")
+
+
+HEAVY = {"msgspec", "trio", "asyncio", "http.client", "subprocess", "pyfuse3", "email", "ssl"}
+
+
+def test_claim_imports_nothing_heavy(mount: Any, tree: Path) -> None:
+    """Its start is most of what a claim costs a shell; scripts/bench_claim has the figures."""
+    place = mount(tree)
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", INSTALLED, "claim", "src/**"],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=20,
+    )
+    imported = {line.split("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
+    assert "leasefs.client.blocking" in imported
+    assert imported & HEAVY == set()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from leasefs_cli.busy import User
 
 STOP_TIMEOUT_S = 30.0
+ANSWER_TIMEOUT_S = 5.0
 _NAMED_AT_MOST = 5
 
 
@@ -125,7 +126,7 @@ def _stop(daemon: MountFound, mount: Mount, *, lazy: bool) -> None:
     """Have the daemon unmount and end its session; wait for its end."""
     with Watched(daemon.pid) as process:
         try:
-            Link(control_url(daemon)).send(api.stop_mount(lazy=lazy))
+            Link(control_url(daemon), timeout_s=ANSWER_TIMEOUT_S).send(api.stop_mount(lazy=lazy))
         except LedgerUnavailable as error:
             _without_daemon(daemon, error, lazy=lazy)
             return
@@ -142,8 +143,8 @@ def _stop(daemon: MountFound, mount: Mount, *, lazy: bool) -> None:
 def _without_daemon(daemon: MountFound, error: LedgerUnavailable, *, lazy: bool) -> None:
     if not lazy:
         raise NotMounted(
-            f"the daemon of {daemon.mountpoint} (process {daemon.pid}) does not answer; wait, or unmount with "
-            f"--lazy and end it: kill {daemon.pid}",
+            f"the daemon of {daemon.mountpoint} (process {daemon.pid}) does not answer; it unmounts when "
+            "it wakes, or do it now with --lazy",
             pid=daemon.pid,
         ) from error
     detach(daemon.mountpoint, lazy=True)
