@@ -16,7 +16,7 @@ from leasefs.client import api
 from leasefs.client.address import Address, parse_url
 from leasefs.client.http_reader import AnswerReader
 from leasefs.client.peer import peer_of
-from leasefs.client.sse import EventReader
+from leasefs.client.sse import KEEP_ALIVE, EventReader
 from leasefs.client.unreachable import connect_failed, silent, vanished, wrong_owner
 from leasefs.core.errors import LeasefsError
 
@@ -95,7 +95,9 @@ class Link:
                 api.answer(call, reader.status, reader.read_body())
             events = EventReader()
             for chunk in reader.body():
-                yield from events.feed(chunk)
+                for event in events.feed(chunk):
+                    if event.type != KEEP_ALIVE:
+                        yield event
         except TimeoutError as error:
             raise silent(self.address, STREAM_TIMEOUT_S) from error
         except _GONE as error:

@@ -9,7 +9,7 @@ new is granted, and when it is back the same session goes on with the same id an
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
@@ -19,10 +19,10 @@ from leasefs.client.own_events import OwnEvents
 from leasefs.client.refusal_report import RefusalReport
 from leasefs.client.trust import Trust
 from leasefs.client.uses import Uses
-from leasefs.core.errors import LeasefsError, LedgerUnavailable, UnknownLease
+from leasefs.core.errors import LeasefsError, LeaseLost, LedgerUnavailable, UnknownLease
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from leasefs.client.ids import Credentials
     from leasefs.client.transport import Transport
@@ -69,10 +69,19 @@ class Lessee:
             self.session, transport, self._trust, self._uses, clock, self._session_ended
         )
         self._events = OwnEvents(
-            self.session, transport, self._trust, self._heartbeats, self._ledger_is_back, revive
+            self.session,
+            transport,
+            self._trust,
+            self._heartbeats,
+            granted=self._heard_granted,
+            back=self._ledger_is_back,
+            revive=revive,
         )
         self._refusals = RefusalReport(transport, clock)
         self._unreleased: dict[str, str] = {}
+        self._claims_in_flight = 0
+        self._waiting: set[str] = set()
+        self._heard_early: list[tuple[Mapping[str, Any], int]] = []
         self._change = trio.Event()
 
     # -- Holdings -------------------------------------------------------------------------------
@@ -162,8 +171,17 @@ class Lessee:
             LeasefsError: what the ledger refused, or that it is away; then nothing is granted (P12).
         """
         sent_s = self._clock.now_s()
-        answer = await self._send(call)
-        return await self._settled(answer, sent_s)
+        self._claims_in_flight += 1
+        try:
+            answer = await self._send(call)
+            if answer["state"] == "waiting":
+                self._waiting.add(answer["lease"])
+            return await self._settled(answer, sent_s)
+        finally:
+            self._claims_in_flight -= 1
+            early, self._heard_early = self._heard_early, []
+            for claim, token in early:
+                self._heard_granted(claim, token)
 
     async def waited(self, lease_id: str, wait_s: float) -> api.Body:
         """`api.lease` for a claim of this session: what is granted is in the view before this returns."""
@@ -231,7 +249,13 @@ class Lessee:
         """Take a grant into the view; one that was waited for is confirmed by a heartbeat first."""
         if answer["state"] not in {"granted", "lapsed"} or answer["session"] != self.session:
             return answer
-        self._trust.granted(answer, sent_s)
+        taken = self._trust.granted(answer, sent_s)
+        if not taken and self._trust.why_ended(answer["lease"]) is None:
+            raise LeaseLost(
+                answer["lease"],
+                f"its token {answer['token']} is no newer than earlier ones, so this is not the log that the "
+                "mount began with; mount again",
+            )
         lease = self._trust.lease(answer["lease"])
         if lease is not None and self._clock.now_s() >= lease.trusted_until_s:
             await self._heartbeats.renew([lease.lease_id])
@@ -240,6 +264,17 @@ class Lessee:
         if self._trust.lease(answer["lease"]) is None:
             return {**answer, "state": "ended"}
         return answer
+
+    def _heard_granted(self, claim: Mapping[str, Any], token: int) -> None:
+        """Of our own event: take it over by a heartbeat, unless its answer is about to come anyway."""
+        lease_id = claim["id"]
+        if self._trust.lease(lease_id) is not None or self._trust.why_ended(lease_id) is not None:
+            return
+        if self._claims_in_flight and lease_id not in self._waiting:
+            self._heard_early.append((claim, token))
+            return
+        self._waiting.discard(lease_id)
+        self._heartbeats.heard_granted(claim, token)
 
     async def _ledger_is_back(self) -> None:
         """It gives holders little time to reclaim after a restart, so reclaim first."""

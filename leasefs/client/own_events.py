@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from leasefs.client import api
-from leasefs.core.errors import LeasefsError
+from leasefs.client.sse import KEEP_ALIVE
+from leasefs.core.errors import InvalidRequest, LeasefsError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from leasefs.client.heartbeats import Heartbeats
-    from leasefs.client.sse import StreamEvent
     from leasefs.client.transport import Transport
     from leasefs.client.trust import Trust
 
@@ -39,17 +39,21 @@ class OwnEvents:
         transport: Transport,
         trust: Trust,
         heartbeats: Heartbeats,
+        *,
+        granted: Callable[[dict[str, Any], int], None],
         back: Callable[[], Awaitable[None]],
         revive: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`back` is awaited at each connection made; `revive` before each attempt but the first.
+        """`granted` hears of claims (with their token) that became leases.
 
-        `revive` may start a ledger, and may raise what `Transport.send` raises.
+        `back` is awaited at each connection made, `revive` before each attempt but the first; it may
+        start a ledger, and may raise what `Transport.send` raises.
         """
         self._session = session
         self._transport = transport
         self._trust = trust
         self._heartbeats = heartbeats
+        self._granted = granted
         self._back = back
         self._revive = revive
         self._attempts = 0
@@ -62,6 +66,9 @@ class OwnEvents:
                 if self._revive is not None and self._attempts:
                     await self._revive()
                 await self._follow()
+            except InvalidRequest as error:
+                log.warning("event stream: %s", error.message)
+                self.seq = 0  # the ledger has another log than before, a shorter one
             except LeasefsError as error:
                 log.info("event stream: %s", error.message)
             await trio.sleep(min(_RETRY_S[1], _RETRY_S[0] * 2 ** min(self._attempts, 10)))
@@ -74,13 +81,14 @@ class OwnEvents:
             await self._back()
             async for event in events:
                 self.seq = max(self.seq, event.seq)
-                self._heard(event)
+                if event.type != KEEP_ALIVE:
+                    self._heard(event.type, event.seq, event.data["event"])
 
-    def _heard(self, event: StreamEvent) -> None:
-        fact: dict[str, Any] = event.data["event"]
-        match event.type:
+    def _heard(self, type_: str, seq: int, fact: dict[str, Any]) -> None:
+        match type_:
             case "granted":
-                self._granted(fact["claim"], event.seq)
+                # The number of the event is the fencing token.
+                self._granted(fact["claim"], seq)
             case "revoked":
                 # Stop trusting first; what is said to the ledger next opens the ground.
                 self._trust.lost(fact["lease"], f"revoked by {fact['by']}")
@@ -91,7 +99,3 @@ class OwnEvents:
                 self._trust.lost(fact["claim"], fact["reason"])
             case "session-ended":
                 self._heartbeats.beat_soon()
-
-    def _granted(self, claim: dict[str, Any], token: int) -> None:
-        if self._trust.lease(claim["id"]) is None and self._trust.why_ended(claim["id"]) is None:
-            self._heartbeats.heard_granted(claim, token)

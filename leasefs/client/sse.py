@@ -8,10 +8,14 @@ from typing import Any, NamedTuple
 from leasefs.core.errors import LedgerUnavailable
 
 MAX_EVENT_BYTES = 4 << 20
+KEEP_ALIVE = "keep-alive"
 
 
 class StreamEvent(NamedTuple):
-    """One event of a stream; `seq` is its sequence number, 0 if it has none."""
+    """One event of a stream; `seq` is its sequence number, 0 if it has none.
+
+    One of type KEEP_ALIVE has no data and says only how far the stream has come.
+    """
 
     seq: int
     type: str
@@ -25,7 +29,7 @@ class EventReader:
         self._rest = b""
 
     def feed(self, chunk: bytes) -> list[StreamEvent]:
-        """The events that `chunk` completes; comments (keep-alives) give none.
+        """The events that `chunk` completes; mere comments give none.
 
         Raises:
             LedgerUnavailable: if an event never ends or is not JSON.
@@ -42,10 +46,10 @@ def _event(block: bytes) -> StreamEvent | None:
         name, _, value = line.partition(b":")
         if name:
             fields.setdefault(name, []).append(value.removeprefix(b" "))
-    if b"data" not in fields:
-        return None
     try:
         seq = int(fields.get(b"id", [b"0"])[-1])
+        if b"data" not in fields:
+            return StreamEvent(seq, KEEP_ALIVE, {}) if seq else None
         data = json.loads(b"\n".join(fields[b"data"]))
     except ValueError as error:
         raise LedgerUnavailable(f"the event stream sent what cannot be read: {error}") from error

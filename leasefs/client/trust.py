@@ -32,6 +32,8 @@ class Trust:
     """The held view and everything that changes it.
 
     A lease that ended never comes back: an answer may overtake or be overtaken by the news of the end.
+    Nor does anything with a token that was current before the session ended: tokens only grow, so one
+    that does not comes from another log, and handles opened under the old one must not meet it.
     """
 
     def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
@@ -39,6 +41,8 @@ class Trust:
         self.view = HeldView()
         self._changed = changed
         self._ended: dict[str, str] = {}
+        self._highest_token = 0
+        self._floor_token = 0
 
     def lease(self, lease_id: str) -> HeldLease | None:
         """The held lease with this id."""
@@ -82,14 +86,16 @@ class Trust:
 
     def lost_all(self, reason: str) -> None:
         """The session is over, and all of its leases with it."""
+        self._floor_token = self._highest_token
         for lease in self.view.leases:
             self.lost(lease.lease_id, reason)
 
     def _adopt(
         self, lease_id: str, token: int, claim: Mapping[str, Any], trusted_until_s: float
     ) -> bool:
-        if lease_id in self._ended:
+        if lease_id in self._ended or token <= self._floor_token:
             return False
+        self._highest_token = max(self._highest_token, token)
         known = self.view.by_token.get(token)
         if known is not None:
             trusted_until_s = max(known.trusted_until_s, trusted_until_s)

@@ -16,6 +16,7 @@ import h11
 import trio
 
 from leasefs.client.peer import Peer, peer_of
+from leasefs.client.sse import KEEP_ALIVE
 from leasefs.core.errors import InvalidRequest, LeasefsError
 
 if TYPE_CHECKING:
@@ -206,6 +207,8 @@ async def _comment(send: Callable[[str], Awaitable[None]]) -> None:
 
 def _as_sse(event: StreamEvent) -> str:
     number = f"id: {event.seq}\n" if event.seq else ""
+    if event.type == KEEP_ALIVE:
+        return f": {KEEP_ALIVE}\n{number}\n"
     return f"{number}event: {event.type}\ndata: {json.dumps(event.data)}\n\n"
 
 

@@ -10,7 +10,7 @@ import trio
 
 from leasefs.client import api
 from leasefs.core import commands as cmd
-from leasefs.core.errors import AgentBusy, ClaimConflict, LedgerUnavailable, UnknownLease
+from leasefs.core.errors import AgentBusy, ClaimConflict, LeaseLost, LedgerUnavailable, UnknownLease
 from leasefs.core.lease import trust_margin_s
 from leasefs.core.policy import Op, Reason, RefusalRecord
 from leasefs.testing.mock_time import on_mock_clock
@@ -529,3 +529,50 @@ async def test_too_many_refusals_are_dropped_and_counted(
         assert told[0]["reason"] == "500 earlier refusals were dropped while the ledger was away"
         assert len(told) == 1001
         assert told[-1]["path"] == "caf\udce91499"
+
+
+@on_mock_clock
+async def test_a_log_that_begins_anew_is_not_believed(
+    ledger: CoreLedger, lessee_of: OpenLessee
+) -> None:
+    """Tokens only grow. A handle opened under token 3 of one log must not pass under token 3 of another."""
+    async with lessee_of() as lessee:
+        for _ in range(10):
+            ledger.do(cmd.StartLedger("test", "boot"))
+        await claim(lessee, "a", "b")
+        ledger.wipe()
+        await trio.sleep(30)
+        assert held(lessee) == []
+        with pytest.raises(LeaseLost, match="not the log that the mount began with"):
+            await claim(lessee, "other")
+        assert held(lessee) == []
+        for _ in range(10):
+            ledger.do(cmd.StartLedger("test", "boot"))
+        assert await claim(lessee, "later")
+
+
+@on_mock_clock
+async def test_a_grant_whose_event_overtakes_its_answer_costs_no_heartbeat(
+    ledger: CoreLedger, lessee_of: OpenLessee
+) -> None:
+    async with lessee_of() as lessee:
+        await trio.sleep(1)
+        ledger.calls.clear()
+        ledger.answer_takes_s = 1.0
+        await claim(lessee, "a")
+        await trio.sleep(1)
+        assert ledger.calls_to("/heartbeat") == []
+
+
+@on_mock_clock
+async def test_a_grant_whose_answer_is_lost_is_taken_over_from_its_event(
+    ledger: CoreLedger, lessee_of: OpenLessee
+) -> None:
+    async with lessee_of() as lessee:
+        await trio.sleep(1)
+        ledger.lose_answers = 1
+        with pytest.raises(LedgerUnavailable):
+            await claim(lessee, "a", ttl_s=60)
+        await trio.sleep(1)
+        assert held(lessee) == list(ledger.state.leases)
+        assert expires_in_s(ledger) > trusted_for_s(lessee) > 50
