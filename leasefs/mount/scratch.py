@@ -4,6 +4,10 @@ Asked inline, so it answers from memory; what has to be read first is fetched in
 (`gate.Wanting`). Nothing is declared scratch before it was confirmed within the last second that the
 index and the ignore files are still those that were read: others change them beneath the mount. Whatever
 cannot be read leaves the path tree, which needs a lease.
+
+The git directory is writable without a lease, so nothing that stands there may turn tree into scratch
+while the mount lives: `info/exclude` and the configuration are read once, and a path that was tracked when
+the mount began stays tracked, whatever becomes of the index.
 """
 
 from __future__ import annotations
@@ -45,6 +49,7 @@ class GitGround:
         self._now_s = now_s
         self._gitdir: GitDir | None = None
         self._tracked: TrackedPaths | None = None
+        self._tracked_first: TrackedPaths | None = None
         self._rules: IgnoreRules | None = None
         # Why a reload is due; empty when what was read is current.
         self._due: set[str] = {"all"}
@@ -76,7 +81,7 @@ class GitGround:
         directory = path.rpartition(b"/")[0]
         if not self._rules.is_prepared(directory):
             raise Wanting(lambda: self._prepare(directory))
-        if not self._rules.is_scratch(path, is_dir):
+        if not self._rules.is_scratch(path, is_dir) or self._was_tracked(path, is_dir=is_dir):
             return Place.TREE
         self._confirm(directory)
         return Place.SCRATCH
@@ -87,11 +92,23 @@ class GitGround:
             raise Wanting(self.load)
         if self._gitdir is None:
             return False
-        return self._tracked is None or self._tracked.is_tracked(path)
+        if self._tracked is None or self._tracked.is_tracked(path):
+            return True
+        return self._was_tracked(path, is_dir=False)
 
     def is_scratch_tree(self, directory: bytes) -> bool:
         """Whether everything below the directory is scratch."""
-        return self._rules is not None and self._rules.scratch_directory(directory)
+        return (
+            self._rules is not None
+            and self._rules.scratch_directory(directory)
+            and not self._was_tracked(directory, is_dir=True)
+        )
+
+    def _was_tracked(self, path: bytes, *, is_dir: bool) -> bool:
+        first = self._tracked_first
+        if first is None:
+            return False
+        return first.is_tracked(path) or (is_dir and first.has_tracked_below(path))
 
     def is_git_root(self, path: bytes) -> bool:
         """Whether the path is the git directory itself."""
@@ -108,8 +125,6 @@ class GitGround:
             self._forget_stamps(path.rpartition(b"/")[0])
         elif path == b".git/index":
             self._due.add("index")
-        elif path in {b".git/info/exclude", b".git/config"}:
-            self._due.add("excludes")
         elif path in {b".git", b".git/HEAD"} and self._gitdir is None:
             self._due.add("all")
 
@@ -189,14 +204,14 @@ class GitGround:
         if "index" in due:
             self._tracked = load_tracked(self._gitdir)
             self._rules.set_tracked(self._tracked)
-        if "excludes" in due:
-            self._rules.refresh_excludes()
 
     def _load_all(self) -> None:
         self.close()
         self._gitdir = find_git(self._root_fd)
         if self._gitdir is not None:
             self._tracked = load_tracked(self._gitdir)
+            if self._tracked_first is None:
+                self._tracked_first = self._tracked
             self._rules = IgnoreRules(self._root_fd, self._gitdir, self._tracked)
 
     async def _prepare(self, directory: bytes) -> None:

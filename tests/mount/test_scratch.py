@@ -117,6 +117,26 @@ def test_a_file_that_gets_tracked_stops_being_scratch(mount: Mounted) -> None:
     assert refusal(write(mount, "a.o")) == "EACCES"
 
 
+def test_the_git_directory_cannot_turn_tree_into_scratch(mount: Mounted) -> None:
+    """P2: it is writable without a lease, so what stands there must not decide what needs one."""
+    Path(mount.root, ".git/info/exclude").write_text("*\n")
+    Path(mount.root, ".git/all").write_text("*\n")
+    git_in = ["git", "-C", mount.root]
+    for arguments in (
+        ["config", "core.excludesFile", f"{mount.root}/.git/all"],
+        ["rm", "-q", "--cached", "build/tracked.o"],
+    ):
+        subprocess.run([*git_in, *arguments], check=True, env=environment(), capture_output=True)
+    mount.tell("ahead", ahead_s=2)
+    for name in ("new.c", "src/keep.o", "build/tracked.o"):
+        assert refusal(write(mount, name)) == "EACCES"
+    os.unlink(f"{mount.root}/.git/index")
+    mount.tell("ahead", ahead_s=2)
+    for name in ("new.c", "src/keep.o", "build/tracked.o"):
+        assert refusal(write(mount, name)) == "EACCES"
+    assert refusal(lambda: os.rename(f"{mount.root}/build", f"{mount.root}/x.o")) == "EACCES"
+
+
 def test_git_works_without_a_lease(mount: Mounted) -> None:
     write(mount, "src/f")()
     for arguments in (["commit", "-qam", "second"], ["branch", "b"], ["gc", "-q"], ["fsck"]):
