@@ -6,6 +6,7 @@ and environment tell nothing, and no secret is in either.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -68,11 +69,12 @@ def start_mount(config: MountConfig) -> dict[str, Any]:
                 start_new_session=True,
                 pass_fds=[config_out, status_in],
             )
+            # A child that ended at once says why on the other pipe, or in its log.
+            with contextlib.suppress(BrokenPipeError):
+                os.write(config_in, config.encode())
         finally:
-            os.close(config_out)
-            os.close(status_in)
-            with open(config_in, "wb") as pipe:
-                pipe.write(config.encode())
+            for fd in (config_out, config_in, status_in):
+                os.close(fd)
         # Reaps it in a caller that lives on; it is not waited for otherwise.
         threading.Thread(target=child.wait, daemon=True).start()
         return _outcome(status, child, log_path)

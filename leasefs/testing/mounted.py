@@ -208,7 +208,8 @@ def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
     return stream
 
 
-def _as_user(user: int) -> list[str]:
+def as_user(user: int) -> list[str]:
+    """The beginning of a command line that runs the rest as that user."""
     ids = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
     if not _everyone_reaches(os.path.realpath(sys.executable)):
         # The interpreter lies in somebody's home; let the child read it, which gives no right to write.
@@ -231,7 +232,7 @@ def mounted(
     """Mount `source` at `root`, as `user` if given; checks the end unless told that it will be bad."""
     command = [sys.executable, "-m", "leasefs.testing.mounted", source, root, *flags]
     if user is not None:
-        command = [*_as_user(user), *command]
+        command = [*as_user(user), *command]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/"
     ) as process:

@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ from leasefs.core.errors import (
 from leasefs.mount.launch import MountConfig, start_mount
 from leasefs.testing.agents import Agent, agent_mount
 from leasefs.testing.eventually import eventually
+from leasefs.testing.mounted import as_user
 from leasefs.testing.own_world import World, is_gone, own_world
 
 if TYPE_CHECKING:
@@ -484,3 +486,42 @@ def test_a_long_path_to_the_runtime_directory(world: World, repo: str) -> None:
     with agent_mount(repo, repo) as agent:
         assert agent.claim("src/a")["state"] == "granted"
     world.kill_ledger(signal.SIGTERM)
+
+
+AS_A_USER = """
+import errno, os, sys
+from leasefs.client import find
+from leasefs.testing.agents import agent_mount
+from leasefs.testing.mounted import as_user
+from leasefs.testing.own_world import own_world
+
+root = sys.argv[1]
+with own_world(root):
+    os.makedirs(f"{root}/repo/src")
+    with agent_mount(f"{root}/repo", f"{root}/repo") as agent:
+        assert not agent.may_write("src/a")
+        lease = agent.claim("src/**")
+        agent.write("src/a", "mine")
+        assert find.live_mounts()[0].agent == "agent-07"
+        agent.release(lease)
+        assert not agent.may_write("src/a")
+    assert open(f"{root}/repo/src/a").read() == "mine"
+print("all well")
+"""
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes an ordinary user")
+@pytest.mark.usefixtures("fuse_for_all")
+def test_an_ordinary_user_has_it_all_without_root(place: Path) -> None:
+    root = place / "user"
+    root.mkdir()
+    os.chown(root, 65534, 65534)
+    done = subprocess.run(
+        [*as_user(65534), sys.executable, "-c", AS_A_USER, str(root)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+    )
+    assert (done.stdout, done.returncode) == ("all well\n", 0), done.stderr
