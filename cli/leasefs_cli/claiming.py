@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 import os
-import sys
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from leasefs.client import api
 from leasefs.client.ids import new_key
 from leasefs.client.understand import Understood, understand
-from leasefs.client.waiting import wait_for_grant
 from leasefs.core.errors import LeasefsError
 from leasefs_cli.durations import in_words
 from leasefs_cli.interrupts import stopping_as_exception
-from leasefs_cli.lease_rows import blockers_of, eta
-from leasefs_cli.printing import printable, tell
+from leasefs_cli.printing import tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,12 +75,20 @@ def claim(
             _tell_meanings(wish.globs, meanings)
         if answer["state"] != "waiting":
             return answer
-        timeout_s = None if wish.wait_s in (None, math.inf) else wish.wait_s
-        line = WaitingLine(quiet=quiet)
-        try:
-            return wait_for_grant(place.link, answer, timeout_s=timeout_s, on_change=line.show)
-        finally:
-            line.close()
+        return _wait(place, answer, wish.wait_s, quiet=quiet)
+
+
+def _wait(place: Place, waiting: api.Body, wait_s: float | None, *, quiet: bool) -> api.Body:
+    # Imported here: most claims are granted at once, and their start counts.
+    from leasefs.client.waiting import wait_for_grant
+    from leasefs_cli.waiting_line import WaitingLine
+
+    timeout_s = None if wait_s in (None, math.inf) else wait_s
+    line = WaitingLine(quiet=quiet)
+    try:
+        return wait_for_grant(place.link, waiting, timeout_s=timeout_s, on_change=line.show)
+    finally:
+        line.close()
 
 
 def _ask(place: Place, call: api.Call) -> api.Body:
@@ -100,47 +105,6 @@ def _ask(place: Place, call: api.Call) -> api.Body:
             if error.code == "unavailable":
                 interruption.add_note(f"the claim may have been made: {error.message}")
         raise
-
-
-class WaitingLine:
-    """One line on stderr that tells a waiter's place; rewritten in place on a terminal."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._live = sys.stderr.isatty()
-        self._open = False
-        self._last = ""
-
-    def show(self, waiting: dict[str, Any]) -> None:
-        """Tell where the claim stands now, unless it was told already."""
-        text = waiting_words(waiting)
-        if self._quiet or text == self._last:
-            return
-        self._last = text
-        if not self._live:
-            tell(text)
-            return
-        # \r and "erase to the end of the line" (ECMA-48 EL): the line stays one line.
-        sys.stderr.write(f"\r\x1b[Kleasefs: {printable(text)}")
-        sys.stderr.flush()
-        self._open = True
-
-    def close(self) -> None:
-        """End the line, so that what follows starts on its own."""
-        if self._open:
-            sys.stderr.write("\n")
-            sys.stderr.flush()
-            self._open = False
-
-
-def waiting_words(waiting: dict[str, Any]) -> str:
-    """`L12 waits: position 2, behind agent-02 (L9), about 3m`."""
-    estimate = eta(waiting)
-    about = f", about {estimate}" if estimate != "-" else ""
-    return (
-        f"{waiting['lease']} waits: position {waiting.get('position') or '?'}, "
-        f"behind {blockers_of(waiting)}{about}"
-    )
 
 
 def _tell_meanings(globs: Sequence[str], meanings: Sequence[Understood]) -> None:

@@ -17,8 +17,9 @@ FOREVER = "forever"
 
 MAX_WAIT_S = 7 * 86400.0
 
-_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)([dhms])")
-_PLAIN = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+# Compiled when the first duration is read: most commands read none, and all pay for their start.
+_PART = r"([0-9]+(?:\.[0-9]+)?)([dhms])"
+_PLAIN = r"[0-9]+(?:\.[0-9]+)?"
 _LONGEST_TEXT = 32
 
 
@@ -30,9 +31,9 @@ def parse_duration_s(text: str) -> float:
     """
     if len(text) > _LONGEST_TEXT:
         raise ValueError("too long")
-    if _PLAIN.fullmatch(text):
+    if re.fullmatch(_PLAIN, text):
         return float(text)
-    parts = _PART.findall(text)
+    parts = re.findall(_PART, text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError("not a duration")
     units = [SECONDS[unit] for _, unit in parts]

@@ -5,6 +5,7 @@ stdout carries the answer and nothing else; words about it go to stderr.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "cyan": 36, "bold": 1, "dim": 2}
 
 
+@functools.cache
 def _escapes() -> dict[int, str]:
     controls = [*range(0x20), 0x7F, *range(0x80, 0xA0)]
     invisible = [*range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF]
@@ -27,16 +29,15 @@ def _escapes() -> dict[int, str]:
     }
 
 
-_ESCAPES = _escapes()
-
-
 def printable(text: str) -> str:
     """`text` with control and direction characters escaped.
 
     Paths, notes and program names are chosen by others; none of them may move a terminal's cursor,
     colour its text or break a line in two.
     """
-    return text.translate(_ESCAPES)
+    if text.isascii() and text.isprintable():
+        return text
+    return text.translate(_escapes())
 
 
 def wants_colour(stream: TextIO) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from leasefs.client import api, blocking
 from leasefs.client.find import MountFound
 from leasefs.core import errors
 from leasefs_cli import place
+from leasefs_cli.waiting_line import WaitingLine
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -199,7 +201,7 @@ def test_wait_with_and_without_a_duration(
         seen.append(timeout_s)
         return LEASE
 
-    monkeypatch.setattr("leasefs_cli.claiming.wait_for_grant", wait)
+    monkeypatch.setattr("leasefs.client.waiting.wait_for_grant", wait)
     ledger.answers["POST /v1/leases"] = WAITING
     ran = here("claim", *arguments)
     assert (ran.code, ran.out) == (0, "L7\n")
@@ -604,3 +606,20 @@ def test_status_without_its_ledger_still_tells_what_is_held(here: Any, mounted: 
     assert "L7" in ran.out
     said = json.loads(here("status", "--json").out)
     assert said["ledger"]["error"] == "the ledger is away"
+
+
+def test_on_a_terminal_the_waiting_line_is_rewritten(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = WaitingLine(quiet=False)
+    line.show(WAITING)
+    assert capsys.readouterr().err.startswith("leasefs: L9 waits: position 2")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    line = WaitingLine(quiet=False)
+    for position in (2, 2, 1):
+        line.show({**WAITING, "position": position})
+    line.close()
+    shown = capsys.readouterr().err
+    assert shown.count("\r\x1b[Kleasefs: L9 waits: position ") == 2
+    assert shown.count("\n") == 1
+    assert shown.endswith("about 2m30s\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from typing import TYPE_CHECKING
 
 from leasefs import __version__
@@ -21,6 +22,7 @@ def ledger_findings() -> Iterator[Finding]:
     """All checks of this file."""
     yield directory("runtime directory", paths.runtime_dir)
     yield directory("state directory", paths.state_dir)
+    yield directory("store directory", paths.store_dir)
     yield ledger()
     yield store()
 
@@ -28,9 +30,15 @@ def ledger_findings() -> Iterator[Finding]:
 def directory(name: str, find: Callable[[], str]) -> Finding:
     """Is it ours alone? What lies there decides who is obeyed."""
     try:
-        return Finding(OK, name, find())
+        path = find()
     except LeasefsError as error:
         return Finding(FAIL, name, error.message, "")
+    mode = stat.S_IMODE(os.stat(path).st_mode)
+    if mode & 0o077:
+        return Finding(
+            FAIL, name, f"{path} is open to others (mode {mode:04o})", f"chmod 700 {path}"
+        )
+    return Finding(OK, name, path)
 
 
 def ledger() -> Finding:

@@ -1,0 +1,149 @@
+"""`leasefs doctor`: each check finds what is wrong and says what to do."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leasefs.client import paths
+from leasefs_cli.checks import host, ledger, mounts
+from leasefs_cli.checks.finding import FAIL, OK, WARN
+
+
+def test_a_missing_fuse_device(tmp_path: Path) -> None:
+    found = host.fuse_device(str(tmp_path / "fuse"))
+    assert (found.level, found.found) == (FAIL, "No such file or directory")
+    assert "modprobe fuse" in found.advice
+    (tmp_path / "fuse").touch()
+    assert host.fuse_device(str(tmp_path / "fuse")).found == "is not a device"
+
+
+def test_a_missing_or_powerless_mount_helper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert host.mount_helper()[:3] == (FAIL, "fusermount3", "not found")
+    helper = tmp_path / "fusermount3"
+    helper.touch(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    found = host.mount_helper()
+    assert found.level == FAIL
+    assert f"chmod u+s {helper}" in found.advice
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert host.mount_helper().level == WARN
+
+
+@pytest.mark.root
+def test_a_setuid_mount_helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "fusermount3").touch()
+    (tmp_path / "fusermount3").chmod(0o4755)
+    assert host.mount_helper().level == OK
+
+
+@pytest.mark.parametrize(
+    ("content", "level"),
+    [("user_allow_other\n", OK), ("#user_allow_other\n", WARN), ("", WARN), (None, WARN)],
+)
+def test_allow_other_matters_to_ordinary_users_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None, level: str
+) -> None:
+    conf = tmp_path / "fuse.conf"
+    if content is not None:
+        conf.write_text(content)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert host.allow_other(str(conf)).level == level
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert host.allow_other(str(conf)).level == OK
+
+
+@pytest.mark.parametrize(
+    ("says", "level"),
+    [
+        ("git version 2.39.5", OK),
+        ("git version 2.17.1", WARN),
+        ("git version 3.0.windows.1", OK),
+        ("what?", WARN),
+    ],
+)
+def test_git_and_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, level: str
+) -> None:
+    fake = tmp_path / "git"
+    fake.write_text(f"#!/bin/sh\necho '{says}'\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert host.git().level == level
+    fake.unlink()
+    assert host.git().level == FAIL
+
+
+def test_a_directory_that_is_not_ours_alone(own_world: Path) -> None:
+    state = Path(paths.state_dir())
+    assert ledger.directory("state", paths.state_dir).level == OK
+    state.chmod(0o755)
+    found = ledger.directory("state", paths.state_dir)
+    assert (found.level, found.advice) == (FAIL, f"chmod 700 {state}")
+    state.chmod(0o777)
+    assert ledger.directory("state", paths.state_dir).level == FAIL
+    state.rmdir()
+    state.symlink_to(own_world / "h")
+    assert "symlink" in ledger.directory("state", paths.state_dir).found
+
+
+def test_a_store_that_is_locked_by_a_ledger_which_does_not_listen(own_world: Path) -> None:
+    lock = Path(paths.store_dir()) / "ledger.sqlite3.lock"
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert ledger.flock_owner(str(lock)) == os.getpid()
+        found = ledger.store()
+        assert found.level == FAIL
+        assert f"kill {os.getpid()}" in found.advice
+    assert ledger.flock_owner(str(lock)) is None
+    assert ledger.store().level == OK
+
+
+def test_no_ledger_is_normal_unless_one_is_configured(
+    own_world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ledger.ledger().level == OK
+    monkeypatch.setenv("LEASEFS_LEDGER", f"unix:{own_world}/none.sock")
+    assert ledger.ledger().level == FAIL
+    monkeypatch.setenv("LEASEFS_LEDGER", "nonsense")
+    assert "must be unix:/path/of/socket" in ledger.ledger().found
+
+
+@pytest.mark.parametrize(
+    ("failure", "level", "words"),
+    [
+        (None, OK, "answers"),
+        (errno.ENOTCONN, FAIL, "dead"),
+        (errno.EACCES, OK, "of another user"),
+        (errno.EIO, WARN, "Input/output error"),
+    ],
+)
+def test_a_mount_is_asked(
+    monkeypatch: pytest.MonkeyPatch, failure: int | None, level: str, words: str
+) -> None:
+    def statvfs(_path: str) -> Any:
+        if failure is not None:
+            raise OSError(failure, os.strerror(failure))
+        return os.stat("/")
+
+    monkeypatch.setattr(os, "statvfs", statvfs)
+    found = mounts.one_mount("/somewhere")
+    assert found.level == level
+    assert words in found.found
+
+
+def test_this_machine_has_the_clock_and_the_library() -> None:
+    assert host.boot_clock().level == OK
+    assert host.bindings().level == OK
+    assert stat.S_ISCHR(os.stat("/dev/fuse").st_mode) == (
+        host.fuse_device().found != "is not a device"
+    )
