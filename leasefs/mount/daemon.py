@@ -24,7 +24,7 @@ from leasefs.client.ids import new_credentials
 from leasefs.client.lessee import Identity, Lessee
 from leasefs.client.process import process_identity
 from leasefs.client.trio_http import TrioLink
-from leasefs.core.errors import InvalidRequest, LeasefsError, NotMounted
+from leasefs.core.errors import InvalidRequest, LeasefsError, LedgerUnavailable, NotMounted
 from leasefs.mount.control_files import control_files
 from leasefs.mount.control_http import listen, serve_http
 from leasefs.mount.control_server import ControlServer, refusal
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from leasefs.mount.launch import MountConfig
 
 log = logging.getLogger(__name__)
+
+REVIVE_PAUSE_S = (2.0, 60.0)
 
 
 class _Tree(NamedTuple):
@@ -74,7 +76,14 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
     )
     lessee = Lessee(identity, credentials, link, BoottimeClock(), revive)
     about = _about(options, identity, credentials.session, url, control_socket(tree.owner_uid))
-    await lessee.open(replace=config.replace)
+    try:
+        await lessee.open(replace=config.replace)
+    except LedgerUnavailable:
+        if revive is None:
+            raise
+        # It went idle and stopped between being found and being asked.
+        await revive()
+        await lessee.open(replace=config.replace)
     try:
         await _serve_all(options, lessee, link, about, tree.owner_uid, ready)
     finally:
@@ -155,12 +164,34 @@ async def _find_ledger(config: MountConfig) -> tuple[str, Callable[[], Awaitable
     url, embedded = paths.ledger_url()
     if not embedded:
         return url, None
+    revival = Revival()
+    await revival.revive()
+    return url, revival.revive
 
-    async def revive() -> None:
-        await trio.to_thread.run_sync(ensure_ledger, abandon_on_cancel=True)
 
-    await revive()
-    return url, revive
+class Revival:
+    """Starts the embedded ledger, ever less often while it fails: each attempt costs a Python start."""
+
+    def __init__(self) -> None:
+        self._clock = BoottimeClock()
+        self._not_before_s = float("-inf")
+        self._pause_s = REVIVE_PAUSE_S[0]
+
+    async def revive(self) -> None:
+        """See that a ledger runs, unless the last attempt failed a moment ago.
+
+        Raises:
+            LedgerUnavailable: it could not be started.
+        """
+        if self._clock.now_s() < self._not_before_s:
+            return
+        try:
+            await trio.to_thread.run_sync(ensure_ledger, abandon_on_cancel=True)
+        except LedgerUnavailable:
+            self._not_before_s = self._clock.now_s() + self._pause_s
+            self._pause_s = min(REVIVE_PAUSE_S[1], 2 * self._pause_s)
+            raise
+        self._pause_s = REVIVE_PAUSE_S[0]
 
 
 def _about(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import trio
 
 from leasefs.client import api, find, paths
 from leasefs.client.address import parse_url
@@ -29,6 +31,7 @@ from leasefs.core.errors import (
     NotMounted,
     UnknownLease,
 )
+from leasefs.mount.daemon import Revival
 from leasefs.mount.launch import MountConfig, start_mount
 from leasefs.testing.agents import Agent, agent_mount
 from leasefs.testing.eventually import eventually
@@ -461,6 +464,28 @@ def test_a_fault_leaves_the_mount_closed(repo: str) -> None:
         agent.kill()
         assert refusal_of(agent.write, "src/a") == errno.ENOTCONN
         assert refusal_of(agent.write, "a") == errno.ENOTCONN
+
+
+def test_a_ledger_that_cannot_be_started_is_tried_ever_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The mount serves meanwhile: each attempt costs a Python start."""
+    attempts = []
+
+    def fail() -> str:
+        attempts.append(1)
+        raise LedgerUnavailable("broken store")
+
+    monkeypatch.setattr("leasefs.mount.daemon.ensure_ledger", fail)
+
+    async def ask_for_a_while() -> None:
+        revival = Revival()
+        for _ in range(50):
+            with contextlib.suppress(LedgerUnavailable):
+                await revival.revive()
+
+    trio.run(ask_for_a_while)
+    assert attempts == [1]
 
 
 def test_what_a_claim_granted_is_in_force_when_the_answer_comes(agent: Agent) -> None:
