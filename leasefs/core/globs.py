@@ -159,7 +159,7 @@ def parse_glob(pattern: str | bytes) -> Glob:
     return _parse(pattern)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=65536)
 def _parse(source: bytes) -> Glob:
     _refuse_unfit(source)
     parts: list[Component | None] = []

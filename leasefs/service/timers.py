@@ -151,7 +151,10 @@ def _ended(event: ev.AnyEvent) -> _Key | None:
 
 def _touched(event: ev.AnyEvent) -> Iterator[_Key]:
     """Whose deadline an event sets."""
-    if isinstance(event, ev.Granted):
+    if isinstance(event, ev.Queued):
+        # A sign of life of a session that may have been silent, and must be watched again: it waits.
+        yield _SESSION, event.claim.session
+    elif isinstance(event, ev.Granted):
         yield _LEASE, event.claim.id
     elif isinstance(event, ev.SessionOpened):
         yield _SESSION, event.session.id

@@ -146,6 +146,23 @@ def test_a_silent_session_leaves_the_queue_again_and_again(serving: Any) -> None
     asyncio.run(main())
 
 
+def test_a_session_that_was_silent_before_it_queued_is_watched_again(serving: Any) -> None:
+    async def main() -> None:
+        async with serving() as ledger:
+            await ledger.writer.submit(_open("a"))
+            await ledger.writer.submit(_open("b"))
+            await _claimed(ledger, "a", "src/**", 3600.0)
+            ledger.clock.advance(SESSION_TTL_S * 3)
+            await ledger.timers.look()
+            waiting = await _claimed(ledger, "b", "src/x", 60.0, wait=True)
+            assert waiting.state == "waiting"
+            ledger.clock.advance(SESSION_TTL_S + 1)
+            await ledger.timers.look()
+            assert waiting.lease not in ledger.writer.durable.waiters
+
+    asyncio.run(main())
+
+
 def test_thousands_due_at_once_come_in_portions(serving: Any) -> None:
     async def main() -> None:
         async with serving() as ledger:
