@@ -6,6 +6,9 @@ from msgspec import Struct
 
 from leasefs.core.lease import Mode
 
+# A long queue on one path would otherwise be told once for each of its waiters.
+BLOCKERS_SHOWN = 16
+
 
 class Blocker(Struct, frozen=True):
     """A lease or an earlier waiter that stands before a claim; `witness` is a path both match."""
@@ -28,7 +31,8 @@ class LeaseAnswer(Struct, frozen=True):
 
     `state` is `granted`, `lapsed`, `revoked`, `waiting`, or `ended`. `position` counts the conflicting
     claims before a waiter plus one, so 1 is next; `eta_s` is an estimate from past hold times, None
-    when unknown. `token` is 0 until granted.
+    when unknown. `waits_for` names the first BLOCKERS_SHOWN of those it waits for, holders before waiters.
+    `token` is 0 until granted.
     """
 
     lease: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import blake2s
 from typing import TYPE_CHECKING
 
+from leasefs.core.answers import BLOCKERS_SHOWN
 from leasefs.core.draft import Decision, Draft
 from leasefs.core.errors import (
     ClaimConflict,
@@ -177,7 +178,7 @@ def _place(
     """Grant or queue on trial; a cycle of waiters undoes it and is refused instead (P7)."""
     trial = Draft(draft.state, draft.now_s)
     if found:
-        behind = tuple(blocker.id for blocker in found)
+        behind = tuple(blocker.id for blocker in found[:BLOCKERS_SHOWN])
         trial.emit(Queued(wanted, behind, key, request))
     else:
         take(trial, wanted, key, request)
@@ -278,7 +279,7 @@ def conflict(found: tuple[Blocker, ...]) -> ClaimConflict:
     more = f"; {len(found) - 1} more in the way" if len(found) > 1 else ""
     return ClaimConflict(
         f"{where}; {until}{more}. Queue with --wait, or claim other ground",
-        blockers=[_plain(blocker) for blocker in found],
+        blockers=[_plain(blocker) for blocker in found[:BLOCKERS_SHOWN]],
     )
 
 

@@ -51,7 +51,7 @@ class Granted(Event, frozen=True, tag="granted"):
 
 
 class Queued(Event, frozen=True, tag="queued"):
-    """The claim waits; `behind` are the ids of the leases and claims it waits for."""
+    """The claim waits; `behind` are the ids of the first leases and claims it waits for."""
 
     claim: Claim
     behind: tuple[str, ...]

@@ -80,16 +80,17 @@ def preceding_waiters(
 
 
 def blockers(state: State, claim: Claim, now_s: float) -> tuple[Blocker, ...]:
-    """Everything that `claim` must wait for now: live leases first, then earlier waiters."""
+    """Everything that `claim` must wait for now: leases by grant, then waiters in their order."""
+    leases = [
+        (lease, met) for lease, met in conflicting_leases(state, claim) if not lease.lapsed(now_s)
+    ]
+    leases.sort(key=lambda item: item[0].token)
+    waiting = sorted(preceding_waiters(state, claim), key=lambda item: rank(item[0]))
     found = [
         _blocker(lease.claim, met, "lease", lease.expires_at_s - now_s, bool(lease.revoked_by))
-        for lease, met in conflicting_leases(state, claim)
-        if not lease.lapsed(now_s)
+        for lease, met in leases
     ]
-    found += [
-        _blocker(other, met, "claim", None, revoked=False)
-        for other, met in preceding_waiters(state, claim)
-    ]
+    found += [_blocker(other, met, "claim", None, revoked=False) for other, met in waiting]
     return tuple(found)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasefs.core.answers import LeaseAnswer, SessionAnswer
+from leasefs.core.answers import BLOCKERS_SHOWN, LeaseAnswer, SessionAnswer
 from leasefs.core.queue import blockers, estimate_s, rank
 from leasefs.core.state import State, globs_of
 
@@ -70,7 +70,7 @@ def _waiting(state: State, claim: Claim, now_s: float) -> LeaseAnswer:
         waiting_for_s=now_s - claim.claimed_at_s,
         position=1 + sum(blocker.kind == "claim" for blocker in found),
         eta_s=estimate_s(state, claim, found, now_s),
-        waits_for=found,
+        waits_for=found[:BLOCKERS_SHOWN],
         note=claim.note,
     )
 
@@ -89,7 +89,9 @@ def leases(state: State, territory: str | None, now_s: float) -> list[LeaseAnswe
 def waiters(state: State, territory: str | None, now_s: float) -> list[LeaseAnswer]:
     """All waiters in the order of service; of one territory, or of all."""
     waiting = [
-        claim for claim in state.waiters.values() if territory is None or claim.territory == territory
+        claim
+        for claim in state.waiters.values()
+        if territory is None or claim.territory == territory
     ]
     waiting.sort(key=rank)
     return [_waiting(state, claim, now_s) for claim in waiting]

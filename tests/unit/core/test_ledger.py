@@ -180,6 +180,19 @@ def test_waiters_are_served_in_order_and_by_the_release(ledger: Ledger) -> None:
     assert ledger.look(third).state == "waiting"
 
 
+def test_a_long_queue_is_told_in_short_and_in_order(ledger: Ledger) -> None:
+    ledger.claim("a", "x")
+    for number in range(40):
+        ledger.open(f"w{number}")
+        ledger.claim(f"w{number}", "x", wait=True)
+    last = ledger.claim("b", "x", wait=True)
+    assert last.position == 41
+    assert [blocker.agent for blocker in last.waits_for] == ["a", *(f"w{n}" for n in range(15))]
+    with refused("conflict") as caught:
+        ledger.claim("c", "x")
+    assert "41 more in the way" in str(caught.value)
+
+
 def test_nobody_barges_past_a_waiter(ledger: Ledger) -> None:
     """P7: nobody is overtaken by a later claim that conflicts with theirs."""
     ledger.claim("a", "x/1")
