@@ -6,7 +6,7 @@ import os
 
 
 def process_identity(pid: int) -> str:
-    """`<boot id>:<pid namespace>:<pid>:<start ticks>`; empty if the process is not there.
+    """`<boot id>:<pid namespace>:<pid>:<start ticks>`; empty if the process is not there any more.
 
     The four together are never used twice: a pid alone is (proc(5), fields of /proc/PID/stat).
     """
@@ -15,9 +15,12 @@ def process_identity(pid: int) -> str:
             boot_id = file.read().strip()
         namespace = os.stat("/proc/self/ns/pid").st_ino
         with open(f"/proc/{pid}/stat", "rb") as file:
-            start_ticks = int(file.read().rpartition(b")")[2].split()[19])
+            fields = file.read().rpartition(b")")[2].split()
+        state, threads, start_ticks = fields[0], int(fields[17]), int(fields[19])
     except (OSError, ValueError, IndexError):
         return ""
+    if state in {b"Z", b"X"} and threads <= 1:
+        return ""  # a zombie that nobody has reaped yet
     return f"{boot_id}:{namespace}:{pid}:{start_ticks}"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from leasefs.client import paths
+from leasefs.client.process import process_identity
 from leasefs_cli.checks import host, ledger, mounts
 from leasefs_cli.checks.finding import FAIL, OK, WARN
 
@@ -144,3 +145,15 @@ def test_a_mount_is_asked(
 def test_this_machine_has_the_clock_and_the_library() -> None:
     assert host.boot_clock().level == OK
     assert host.bindings().level == OK
+
+
+def test_a_zombie_is_not_a_live_daemon() -> None:
+    """In a container whose first process reaps nobody, a killed daemon stays in /proc."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert Path(f"/proc/{pid}/stat").exists()
+    assert process_identity(pid) == ""
+    os.waitpid(pid, 0)
+    assert process_identity(os.getpid()) != ""
