@@ -152,7 +152,9 @@ class LeaseLost(LeasefsError):
 
     def __init__(self, lease_id: str, reason: str) -> None:
         super().__init__(
-            f"lease {lease_id} is lost: {reason}; claim again to go on", lease=lease_id, reason=reason
+            f"lease {lease_id} is lost: {reason}; claim again to go on",
+            lease=lease_id,
+            reason=reason,
         )
 
 

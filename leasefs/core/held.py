@@ -41,7 +41,9 @@ class HeldView:
 
     __slots__ = ("_memo", "by_token", "leases", "lost")
 
-    def __init__(self, leases: Iterable[HeldLease] = (), lost: Mapping[int, str] | None = None) -> None:
+    def __init__(
+        self, leases: Iterable[HeldLease] = (), lost: Mapping[int, str] | None = None
+    ) -> None:
         self.leases = tuple(sorted(leases, key=lambda lease: lease.token))
         self.by_token = {lease.token: lease for lease in self.leases}
         self.lost: Mapping[int, str] = dict(lost or {})
@@ -51,7 +53,9 @@ class HeldView:
         """The same leases with later trust; what was learnt about paths is kept."""
         view = HeldView(
             (
-                replace(lease, trusted_until_s=trusted_until_s.get(lease.token, lease.trusted_until_s))
+                replace(
+                    lease, trusted_until_s=trusted_until_s.get(lease.token, lease.trusted_until_s)
+                )
                 for lease in self.leases
             ),
             self.lost,

@@ -26,7 +26,9 @@ class GlobIndex:
 
     __slots__ = ("_at", "_below")
 
-    def __init__(self, at: Map[_Key, _Ids] | None = None, below: Map[_Key, _Ids] | None = None) -> None:
+    def __init__(
+        self, at: Map[_Key, _Ids] | None = None, below: Map[_Key, _Ids] | None = None
+    ) -> None:
         self._at: Map[_Key, _Ids] = Map() if at is None else at
         self._below: Map[_Key, _Ids] = Map() if below is None else below
 
