@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 START_TIMEOUT_S = 30.0
 _POLL_S = 0.02
+# Each try of ours that finds the store taken costs the start of an interpreter.
+_LONGEST_POLL_S = 1.0
 
 
 def ensure_ledger() -> str:
@@ -55,13 +57,16 @@ def _start_unless_running(url: str) -> None:
     clock = BoottimeClock()
     deadline_s = clock.now_s() + START_TIMEOUT_S
     link = Link(url)
+    in_vain = 0
     while clock.now_s() < deadline_s:
         if link.reachable():
             return
         with _only_starter() as chosen:
-            if chosen and not link.reachable() and _start(url, deadline_s, clock):
-                return
-        pause(_POLL_S)
+            if chosen and not link.reachable():
+                if _start(url, deadline_s, clock):
+                    return
+                in_vain += 1
+        pause(min(_LONGEST_POLL_S, _POLL_S * 2 ** min(in_vain, 10)))
     raise LedgerUnavailable(
         f"the embedded ledger did not come up within {START_TIMEOUT_S:g} s: {_last_line_of_log()}"
     )
@@ -70,8 +75,7 @@ def _start_unless_running(url: str) -> None:
 @contextlib.contextmanager
 def _only_starter() -> Iterator[bool]:
     """True for one process at a time; the others had better wait for its socket."""
-    lock_path = os.path.join(paths.runtime_dir(), "start.lock")
-    with open(lock_path, "ab") as lock:
+    with open(paths.start_lock(), "ab") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             chosen = True

@@ -26,7 +26,7 @@ def state_dir() -> str:
 
 
 def runtime_dir() -> str:
-    """The directory of sockets and of what is alive now: `$XDG_RUNTIME_DIR/leasefs`.
+    """The directory of mounts and shell sessions that are alive now: `$XDG_RUNTIME_DIR/leasefs`.
 
     Without one of our own (no login session: cron, containers; or `su`, which leaves the former
     user's in place) it is `run` in the state directory. Raises as `state_dir`.
@@ -40,6 +40,11 @@ def runtime_dir() -> str:
 def store_dir() -> str:
     """Where the embedded ledger keeps its log. Raises as `state_dir`."""
     return private_dir(os.path.join(state_dir(), "ledger"))
+
+
+def start_lock() -> str:
+    """The file whose flock(2) says who starts the embedded ledger. Raises as `state_dir`."""
+    return os.path.join(_ledger_dir(), "start.lock")
 
 
 def ledger_log() -> str:
@@ -58,8 +63,12 @@ def sessions_dir() -> str:
 
 
 def ledger_socket() -> str:
-    """The embedded ledger's socket. Raises as `state_dir`."""
-    return socket_path(runtime_dir(), _SOCKET_NAME)
+    """The embedded ledger's socket. Raises as `state_dir`.
+
+    It goes with the store, not with XDG_RUNTIME_DIR: a login, a cron job and `su` differ in that, and
+    who looks in the wrong place finds no ledger and cannot start one, because the store has its owner.
+    """
+    return socket_path(_ledger_dir(), _SOCKET_NAME)
 
 
 def socket_path(directory: str, name: str) -> str:
@@ -96,19 +105,34 @@ def private_dir(path: str) -> str:
         Denied: if it belongs to somebody else, is no directory or a symlink, or others may write to it.
     """
     try:
-        os.makedirs(path, mode=0o700, exist_ok=True)
+        _make(path)
         found = os.lstat(path)
-    except FileExistsError:
-        raise _unfit(path, "is not a directory") from None
     except OSError as error:
         raise _unfit(path, f"cannot be used: {error.strerror}") from error
-    if not stat.S_ISDIR(found.st_mode):
+    if stat.S_ISLNK(found.st_mode):
         raise _unfit(path, "is a symlink, not a directory")
+    if not stat.S_ISDIR(found.st_mode):
+        raise _unfit(path, "is not a directory")
     if found.st_uid != os.geteuid():
         raise _unfit(path, f"belongs to another user (uid {found.st_uid})")
     if found.st_mode & 0o022:
         raise _unfit(path, f"can be written by others (mode {stat.S_IMODE(found.st_mode):04o})")
     return path
+
+
+def _make(path: str) -> None:
+    """Make what is missing of `path`. `os.makedirs` would give the parents whatever the umask leaves."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileNotFoundError:
+        _make(os.path.dirname(path))
+        _make(path)
+    except FileExistsError:
+        pass  # whether it will do is looked at by the caller
+
+
+def _ledger_dir() -> str:
+    return private_dir(os.path.join(state_dir(), "run"))
 
 
 def _is_ours(path: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 IDLE_S = 60.0
+_log = logging.getLogger("leasefs.service")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,7 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         serve(Options(given.socket, given.store, idle_s), lambda: _tell_ready(given.ready_fd))
     except StoreLocked as error:
-        return 0 if given.embedded else _failed(error)
+        if not given.embedded:
+            return _failed(error)
+        _log.info("not needed: %s", error)
+        return 0
     except (StoreError, UnknownEvent, UnsafePlace, LeasefsError, OSError) as error:
         return _failed(error)
     return 0

@@ -2,9 +2,9 @@
 
     lock the store ▸ lock the socket ▸ recover ▸ LedgerStarted ▸ listen ▸ ready ▸ ... ▸ unlink ▸ finish ▸ snapshot
 
-The locks are held to the very end, so two servers never stand over one log or one socket. A stop (SIGTERM, or
-idleness) first removes the socket's name: who connects later finds none and starts the next server, which waits
-for these locks; who is connected already gets the answers to what it asked.
+The locks are held to the very end, so two servers never stand over one log or one socket. A stop (SIGTERM,
+idleness, or the loss of the socket's name) first removes that name: who connects later finds none and starts the
+next server, which waits for these locks; who is connected already gets the answers to what it asked.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from leasefs.service.listener import Listener
 from leasefs.service.places import listening_socket, private_directory
 from leasefs.service.recovery import recover
 from leasefs.service.snapshots import Snapshots
+from leasefs.service.socket_name import SocketName
 from leasefs.service.stream import StreamHub
 from leasefs.service.timers import Timers
 from leasefs.service.writer import LedgerWriter
@@ -140,6 +141,7 @@ class LedgerServer:
         self._clock = clock
         self._mark = mark
         self._listening = listening
+        self._name = SocketName(options.socket_path)
         self._ready = ready
         self._writer = LedgerWriter(store, clock, saved.state)
         self._stop = asyncio.Event()
@@ -184,7 +186,7 @@ class LedgerServer:
         )
         self._ready()
         await self._until_stop(background, listener)
-        os.unlink(self._options.socket_path)
+        self._name.remove()
         hub.close()
         await listener.stop(FINISH_WITHIN_S)
         await snapshots.save()
@@ -192,7 +194,7 @@ class LedgerServer:
 
     async def _until_stop(self, background: list[asyncio.Task[None]], listener: Listener) -> None:
         """Return when it is time to stop; a background task that ends by itself is a fault of ours."""
-        reasons: list[Coroutine[Any, Any, object]] = [self._stop.wait()]
+        reasons: list[Coroutine[Any, Any, object]] = [self._stop.wait(), self._nameless()]
         if self._options.idle_s is not None:
             reasons.append(self._idle(listener, self._options.idle_s))
         waits = [asyncio.create_task(reason) for reason in reasons]
@@ -203,6 +205,10 @@ class LedgerServer:
                 wait.cancel()
         for task in done:
             task.result()
+
+    async def _nameless(self) -> None:
+        await self._name.lost()
+        _log.warning("%s is gone: nobody can find this ledger", self._options.socket_path)
 
     def _idle(self, listener: Listener, idle_s: float) -> Coroutine[Any, Any, None]:
         def needed() -> bool:

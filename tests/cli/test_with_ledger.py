@@ -295,7 +295,7 @@ def test_ledger_verbs(start: Any, installed: Any, repo: Path, own_world: Path) -
     second = installed("ledger", "serve")
     assert (second.code, "in use by process" in second.err.splitlines()[-1]) == (3, True)
     said = json.loads(installed("ledger", "status", "--json").out)
-    assert said["url"] == f"unix:{own_world}/r/leasefs/ledger.sock"
+    assert said["url"] == f"unix:{own_world}/s/leasefs/run/ledger.sock"
     stopped = installed("ledger", "stop")
     assert (stopped.code, stopped.out) == (0, f"stopped the ledger, pid {serving.pid}\n")
     assert ended(serving)[0] == 0

@@ -25,6 +25,7 @@ from leasefs.core.errors import (
     LedgerUnavailable,
     WaitTimedOut,
 )
+from leasefs.testing.eventually import eventually
 from leasefs.testing.own_world import World, own_world
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def starts(link: Link) -> int:
 def test_the_first_who_asks_starts_it_and_the_second_finds_it(world: World) -> None:
     assert world.ledger_pid() is None
     url = ensure_ledger()
-    assert url == f"unix:{world.root}/run/leasefs/ledger.sock"
+    assert url == f"unix:{world.root}/state/leasefs/run/ledger.sock"
     pid = world.ledger_pid()
     assert ensure_ledger() == url
     assert world.ledger_pid() == pid
@@ -100,7 +101,7 @@ def test_a_frozen_starter_does_not_block_the_others_for_ever(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("leasefs.client.embedded.START_TIMEOUT_S", 0.3)
-    with open(os.path.join(paths.runtime_dir(), "start.lock"), "ab") as lock:
+    with open(paths.start_lock(), "ab") as lock:
         import fcntl
 
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -109,10 +110,47 @@ def test_a_frozen_starter_does_not_block_the_others_for_ever(
 
 
 def test_a_place_for_sockets_that_others_could_write_is_refused(world: World) -> None:
-    os.chmod(paths.runtime_dir(), 0o777)
+    place = os.path.dirname(paths.ledger_socket())
+    os.chmod(place, 0o777)
     with pytest.raises(Denied, match="can be written by others"):
         ensure_ledger()
-    os.chmod(os.path.join(world.root, "run", "leasefs"), 0o700)
+    os.chmod(place, 0o700)
+
+
+def test_a_login_and_cron_use_the_same_ledger(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensure_ledger()
+    pid = world.ledger_pid()
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    assert ledger_link().send(api.status())["seq"] == 1
+    assert world.ledger_pid() == pid
+
+
+def test_a_ledger_whose_socket_was_removed_makes_room_for_the_next(world: World) -> None:
+    link = ledger_link()
+    link.send(api.status())
+    os.unlink(paths.ledger_socket())
+    assert starts(ledger_link()) == 2
+
+
+def test_a_store_that_another_ledger_serves_elsewhere_is_named(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leasefs.client.embedded.START_TIMEOUT_S", 3.0)
+    with subprocess.Popen(
+        [
+            *(sys.executable, "-m", "leasefs.service", "--socket", f"{world.root}/home/x.sock"),
+            *("--store", paths.store_dir()),
+        ],
+        stderr=subprocess.DEVNULL,
+    ) as other:
+        eventually(lambda: os.path.exists(f"{world.root}/home/x.sock"), what="the other ledger")
+        with pytest.raises(LedgerUnavailable, match=rf"in use by process {other.pid}"):
+            ensure_ledger()
+        other.terminate()
+    tries = Path(paths.ledger_log()).read_text().count("not needed")
+    assert 1 <= tries <= 8
 
 
 def test_a_shell_keeps_its_session_from_command_to_command(world: World) -> None:

@@ -32,6 +32,29 @@ def test_directories_are_made_for_their_owner_alone(world: World) -> None:
         assert path.startswith(world.root)
 
 
+def test_parents_are_made_for_their_owner_alone_whatever_the_umask(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who can write to a parent can put another directory in the place of ours."""
+    monkeypatch.setenv("XDG_STATE_HOME", f"{world.root}/state/not/yet")
+    before = os.umask(0)
+    try:
+        paths.store_dir()
+    finally:
+        os.umask(before)
+    for made in ("not", "not/yet", "not/yet/leasefs", "not/yet/leasefs/ledger"):
+        assert os.stat(f"{world.root}/state/{made}").st_mode & 0o777 == 0o700
+
+
+def test_one_store_has_one_socket(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A login has another runtime directory than cron or `su`, and the same store."""
+    at_login = paths.ledger_socket()
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    assert paths.ledger_socket() == at_login
+    monkeypatch.setenv("XDG_STATE_HOME", f"{world.root}/other")
+    assert paths.ledger_socket() != at_login
+
+
 def test_without_a_runtime_directory_the_state_directory_has_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,9 +76,11 @@ def test_a_runtime_directory_of_another_user_is_left_alone(world: World) -> None
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a directory to another user")
 def test_a_state_directory_of_another_user_is_refused(world: World) -> None:
-    os.chown(paths.state_dir(), 65534, -1)
+    place = paths.state_dir()
+    os.chown(place, 65534, -1)
     with pytest.raises(Denied, match=r"belongs to another user \(uid 65534\)"):
         paths.state_dir()
+    os.chown(place, os.geteuid(), -1)
 
 
 def test_what_is_no_directory_of_ours_is_refused(world: World) -> None:
@@ -80,7 +105,7 @@ def test_a_socket_path_that_is_too_long_gets_a_short_stand_in(world: World) -> N
 
 
 def test_the_configured_ledger_wins(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert paths.ledger_url() == (f"unix:{world.root}/run/leasefs/ledger.sock", True)
+    assert paths.ledger_url() == (f"unix:{world.root}/state/leasefs/run/ledger.sock", True)
     monkeypatch.setenv("LEASEFS_LEDGER", "http://127.0.0.1:8470")
     assert paths.ledger_url() == ("http://127.0.0.1:8470", False)
 
