@@ -153,7 +153,7 @@ def test_of_many_that_start_at_once_exactly_one_serves(place: str) -> None:
         for (process, _), word in zip(racers, said, strict=True):
             if not word:
                 assert process.wait(20) == 0
-                    assert b"not needed: " in process.stderr.read()
+                assert b"not needed: " in process.stderr.read()
         owner = next(process for (process, _), word in zip(racers, said, strict=True) if word)
         assert owner.poll() is None
         with socket.socket(socket.AF_UNIX) as client:
