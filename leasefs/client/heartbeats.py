@@ -25,12 +25,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# How many leases one request names, so that what keeps them alive fits into its body (1 MiB) with them.
+IN_ONE_BEAT = 100
 # The ledger calls a session silent after 90 s.
 SESSION_BEAT_S = 20.0
 # A write waits at most this long for a lapsed lease to be confirmed (P5), then it is refused.
 REVALIDATE_S = 2.0
 _TIMEOUT_S = (0.5, 5.0)
 _RETRY_S = (0.1, 2.0)
+
+
+class _Round:
+    """One round of the loop: `done`, and what it failed with if it did."""
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.error: LeasefsError | None = None
 
 
 class Heartbeats:
@@ -57,7 +67,7 @@ class Heartbeats:
         self._dropped: dict[str, None] = {}
         self._now = False
         self._wake = trio.Event()
-        self._next_round = trio.Event()
+        self._next_round = _Round()
         self._beat_at_s = float("-inf")
         self._failures = 0
         self._not_before_s = float("-inf")
@@ -87,11 +97,13 @@ class Heartbeats:
         self._dropped[lease_id] = None
         self.beat_soon()
 
-    async def renew(self, lease_ids: Iterable[str]) -> None:
-        """Renew these in the next round, used or not; returns when it was answered or has failed."""
+    async def renew(self, lease_ids: Iterable[str]) -> LeasefsError | None:
+        """Renew these in the next round, used or not; returns what that failed with, None if answered."""
         self._asked.update(lease_ids)
         self.beat_soon()
-        await self._next_round.wait()
+        next_round = self._next_round
+        await next_round.done.wait()
+        return next_round.error
 
     async def revalidate(self) -> None:
         """Ask about every lease that is no longer trusted; returns after 2 s at most."""
@@ -107,17 +119,19 @@ class Heartbeats:
         while True:
             await self._until_due()
             self._now = False
-            waited_for, self._next_round = self._next_round, trio.Event()
+            this_round, self._next_round = self._next_round, _Round()
             try:
                 await self._round()
                 self._failures, self._not_before_s, self.reachable = 0, float("-inf"), True
             except SessionEnded as error:
+                this_round.error = error
                 self._failed(error)
                 await self._ended(error.message)
             except LeasefsError as error:
+                this_round.error = error
                 self._failed(error)
             finally:
-                waited_for.set()
+                this_round.done.set()
 
     async def _until_due(self) -> None:
         while True:
@@ -146,6 +160,18 @@ class Heartbeats:
         asked, self._asked = self._asked, set()
         leases = self._chosen(asked)
         heard, dropped = dict(self._heard), list(self._dropped)
+        await self._send(leases[:IN_ONE_BEAT], heard, dropped)
+        for lease_id in dropped:
+            self._dropped.pop(lease_id, None)
+        for start in range(IN_ONE_BEAT, len(leases), IN_ONE_BEAT):
+            await self._send(leases[start : start + IN_ONE_BEAT], {}, [])
+
+    async def _send(
+        self,
+        leases: list[HeldLease],
+        heard: dict[str, tuple[Mapping[str, Any], int]],
+        dropped: list[str],
+    ) -> None:
         renew = [self._beat(lease) for lease in leases]
         renew += [
             {"lease": id_, "token": token, "kept_by": []} for id_, (_, token) in heard.items()
@@ -161,8 +187,6 @@ class Heartbeats:
             raise
         self._beat_at_s = sent_s
         self._take(answer, heard, sent_s)
-        for lease_id in dropped:
-            self._dropped.pop(lease_id, None)
 
     def _chosen(self, asked: set[str]) -> list[HeldLease]:
         view, now_s = self._trust.view, self._clock.now_s()

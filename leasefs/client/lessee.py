@@ -19,7 +19,13 @@ from leasefs.client.own_events import OwnEvents
 from leasefs.client.refusal_report import RefusalReport
 from leasefs.client.trust import Trust
 from leasefs.client.uses import Uses
-from leasefs.core.errors import LeasefsError, LeaseLost, LedgerUnavailable, UnknownLease
+from leasefs.core.errors import (
+    LeasefsError,
+    LeaseLost,
+    LedgerUnavailable,
+    SessionEnded,
+    UnknownLease,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -210,11 +216,15 @@ class Lessee:
             ) from error
 
     async def renew_all(self) -> api.Body:
-        """Renew everything held, used or not: a HeartbeatAnswer. Raises LedgerUnavailable."""
+        """Renew everything held, used or not: a HeartbeatAnswer.
+
+        Raises:
+            LeasefsError: the ledger did not answer, or did not take the heartbeat; what it ended is lost.
+        """
         before = self.view.leases
-        await self._heartbeats.renew(lease.lease_id for lease in before)
-        if not self._heartbeats.reachable:
-            raise LedgerUnavailable("the ledger did not answer the heartbeat; try again")
+        error = await self._heartbeats.renew(lease.lease_id for lease in before)
+        if error is not None and not isinstance(error, SessionEnded):
+            raise error
         kept = [lease for lease in before if lease.token in self.view.by_token]
         gone = [lease.lease_id for lease in before if lease.token not in self.view.by_token]
         return {

@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 KEPT = 1000
 IN_ONE_REPORT = 500
+# As JSON a byte of a path is six characters at most, and the ledger takes 1 MiB in one request.
+PATH_CHARACTERS_IN_ONE_REPORT = 100_000
 EVERY_S = 1.0
 _RETRY_S = 5.0
 _TIMEOUT_S = 5.0
@@ -59,7 +61,7 @@ class RefusalReport:
             await self._report()
 
     async def _report(self) -> bool:
-        batch = [self._queue.popleft() for _ in range(min(IN_ONE_REPORT, len(self._queue)))]
+        batch = self._taken()
         dropped, self._dropped = self._dropped, 0
         told = [self._drop_note(dropped), *batch] if dropped else batch
         try:
@@ -71,6 +73,15 @@ class RefusalReport:
             self._put_back(batch, dropped)
             return False
         return True
+
+    def _taken(self) -> list[api.Body]:
+        """The oldest, as many as fit into one request."""
+        batch: list[api.Body] = []
+        room = PATH_CHARACTERS_IN_ONE_REPORT
+        while self._queue and len(batch) < IN_ONE_REPORT and room > 0:
+            batch.append(self._queue.popleft())
+            room -= len(batch[-1]["path"])
+        return batch
 
     def _put_back(self, batch: list[api.Body], dropped: int) -> None:
         room = KEPT - len(self._queue)

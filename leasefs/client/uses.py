@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.client.process import program_name
-from leasefs.core.paths import text
+from leasefs.core.paths import shortened, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from leasefs.core.held import HeldLease
 
 KEPT_BY_SHOWN = 5
+# One line that the ledger would not take would keep a heartbeat, and all leases in it, from being renewed.
+LONGEST_LINE = 250
 # A lease in use is renewed this often within its TTL, so two heartbeats may fail without harm.
 RENEWALS_PER_TTL = 3
 
@@ -32,7 +34,7 @@ class Use(NamedTuple):
     def shown(self) -> str:
         """`pid program path`; the program is asked for only now, because opens are many."""
         program = self.program or program_name(self.pid)
-        return f"{self.pid} {program} {self.what}".rstrip()
+        return shortened(f"{self.pid} {program} {self.what}".rstrip(), LONGEST_LINE)
 
 
 class Uses:

@@ -69,6 +69,14 @@ def shown(path: bytes) -> str:
     return "".join(_shown_character(character) for character in text(path))
 
 
+def shortened(line: str, longest: int) -> str:
+    """`line`, with its middle left out if it has more than `longest` characters."""
+    if len(line) <= longest:
+        return line
+    tail = (longest - 3) // 2
+    return f"{line[: longest - 3 - tail]}...{line[len(line) - tail :]}"
+
+
 def _shown_character(character: str) -> str:
     if "\udc80" <= character <= "\udcff":
         return f"\\x{ord(character) - 0xDC00:02x}"

@@ -10,7 +10,14 @@ import trio
 
 from leasefs.client import api
 from leasefs.core import commands as cmd
-from leasefs.core.errors import AgentBusy, ClaimConflict, LeaseLost, LedgerUnavailable, UnknownLease
+from leasefs.core.errors import (
+    AgentBusy,
+    ClaimConflict,
+    InvalidRequest,
+    LeaseLost,
+    LedgerUnavailable,
+    UnknownLease,
+)
 from leasefs.core.lease import trust_margin_s
 from leasefs.core.policy import Op, Reason, RefusalRecord
 from leasefs.testing.mock_time import on_mock_clock
@@ -108,6 +115,41 @@ async def test_what_keeps_a_lease_alive_is_visible_in_the_ledger(
         assert lease.kept_by[0].startswith("1 ")
         assert lease.kept_by[0].endswith("src/caf\udce90")
         assert lease.kept_by[4] == "and 3 more"
+
+
+@on_mock_clock
+async def test_no_use_and_no_number_of_leases_makes_a_heartbeat_too_large(
+    ledger: CoreLedger, lessee_of: OpenLessee
+) -> None:
+    """One line that the ledger does not take would end all leases that are renewed with it."""
+    async with lessee_of() as lessee:
+        for number in range(250):
+            await claim(lessee, f"d{number}/**", ttl_s=3000)
+            lessee.use(held(lessee)[-1], 1, "\udcff" * 100_000)
+            for _ in range(5):
+                lessee.writer_opened(lessee.view.leases[-1].token, b"\xff" * 4096, 1)
+        ledger.calls.clear()
+        assert len((await lessee.renew_all())["renewed"]) == 250
+        sizes = [len(api.encode(call)) for call in ledger.calls_to("/heartbeat")]
+        assert max(sizes) < 1 << 20
+        lines = [line for lease in ledger.state.leases.values() for line in lease.kept_by]
+        assert max(map(len, lines)) <= 250
+        assert len(lines) == 250 * 5
+
+
+@on_mock_clock
+async def test_renewing_all_says_so_if_the_ledger_does_not_take_it(
+    ledger: CoreLedger, lessee_of: OpenLessee, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with lessee_of() as lessee:
+        await claim(lessee, "a", ttl_s=30)
+
+        def refuse(command: object) -> Any:
+            raise InvalidRequest("the body does not fit")
+
+        monkeypatch.setattr(ledger, "do", refuse)
+        with pytest.raises(InvalidRequest, match="does not fit"):
+            await lessee.renew_all()
 
 
 @on_mock_clock
@@ -529,6 +571,19 @@ async def test_too_many_refusals_are_dropped_and_counted(
         assert told[0]["reason"] == "500 earlier refusals were dropped while the ledger was away"
         assert len(told) == 1001
         assert told[-1]["path"] == "caf\udce91499"
+
+
+@on_mock_clock
+async def test_refusals_of_long_paths_fit_into_their_requests(
+    ledger: CoreLedger, lessee_of: OpenLessee
+) -> None:
+    async with lessee_of() as lessee:
+        for number in range(400):
+            lessee.refused(refusal(number)._replace(path=b"\xff" * 4096))
+        await trio.sleep(60)
+        calls = ledger.calls_to("/refusals")
+        assert sum(len(call.body["refusals"]) for call in calls if call.body) == 400
+        assert max(len(api.encode(call)) for call in calls) < 1 << 20
 
 
 @on_mock_clock

@@ -85,6 +85,18 @@ def test_control_characters_and_foreign_bytes_are_shown_escaped() -> None:
     assert paths.shown("a\u2028b\u202ec".encode()) == "a\\u2028b\\u202ec"
 
 
+@given(st.text(max_size=20), st.integers(3, 25))
+def test_shortened_is_never_longer_and_keeps_both_ends(line: str, longest: int) -> None:
+    short = paths.shortened(line, longest)
+    assert len(short) == min(len(line), longest)
+    if len(line) <= longest:
+        assert short == line
+    else:
+        start, _, end = short.partition("...")
+        assert line.startswith(start) or "..." in line
+        assert line.endswith(end) or "..." in line
+
+
 def test_parent_name_join_ancestors() -> None:
     assert paths.parent(b"a/b/c") == b"a/b"
     assert paths.parent(b"a") == paths.parent(b"") == paths.ROOT
