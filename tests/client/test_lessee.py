@@ -523,9 +523,16 @@ async def test_renewing_all_renews_idle_leases_too(
             await lessee.renew_all()
 
 
-def refusal(number: int) -> RefusalRecord:
+def refusal(number: int, path: bytes = b"") -> RefusalRecord:
     return RefusalRecord(
-        Op.WRITE, b"caf\xe9%d" % number, Reason.NOT_LEASED, errno.EACCES, 7, "vim", 1.7e9, None
+        Op.WRITE,
+        path or b"caf\xe9%d" % number,
+        Reason.NOT_LEASED,
+        errno.EACCES,
+        7,
+        "vim",
+        1.7e9,
+        None,
     )
 
 
@@ -579,7 +586,7 @@ async def test_refusals_of_long_paths_fit_into_their_requests(
 ) -> None:
     async with lessee_of() as lessee:
         for number in range(400):
-            lessee.refused(refusal(number)._replace(path=b"\xff" * 4096))
+            lessee.refused(refusal(number, b"\xff" * 4096))
         await trio.sleep(60)
         calls = ledger.calls_to("/refusals")
         assert sum(len(call.body["refusals"]) for call in calls if call.body) == 400
