@@ -7,6 +7,7 @@ and, if it has a wildcard there, everything filed below.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from immutables import Map
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _Key = tuple[str, tuple[bytes, ...]]
 _Ids = Map[str, None]
 _NO_IDS: _Ids = Map()
+_Change = Callable[[Map[_Key, _Ids], _Key, str], Map[_Key, _Ids]]
 
 
 class GlobIndex:
@@ -34,22 +36,19 @@ class GlobIndex:
 
     def adding(self, territory: str, globs: Iterable[Glob], id_: str) -> GlobIndex:
         """The index with `id_` filed under each of `globs`."""
-        at, below = self._at, self._below
-        for glob in globs:
-            prefix = glob.literal_prefix
-            at = _with(at, (territory, prefix), id_)
-            for depth in range(len(prefix)):
-                below = _with(below, (territory, prefix[:depth]), id_)
-        return GlobIndex(at, below)
+        return self._filed(_with, territory, globs, id_)
 
     def removing(self, territory: str, globs: Iterable[Glob], id_: str) -> GlobIndex:
         """The index without `id_`."""
+        return self._filed(_without, territory, globs, id_)
+
+    def _filed(self, change: _Change, territory: str, globs: Iterable[Glob], id_: str) -> GlobIndex:
         at, below = self._at, self._below
         for glob in globs:
             prefix = glob.literal_prefix
-            at = _without(at, (territory, prefix), id_)
+            at = change(at, (territory, prefix), id_)
             for depth in range(len(prefix)):
-                below = _without(below, (territory, prefix[:depth]), id_)
+                below = change(below, (territory, prefix[:depth]), id_)
         return GlobIndex(at, below)
 
     def candidates(self, territory: str, globs: Iterable[Glob]) -> set[str]:

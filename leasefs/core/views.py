@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from leasefs.core.answers import BLOCKERS_SHOWN, LeaseAnswer, SessionAnswer
 from leasefs.core.queue import blockers, estimate_s, rank
 from leasefs.core.state import State, globs_of
@@ -32,9 +34,7 @@ def lease_answer(state: State, lease_id: str, now_s: float) -> LeaseAnswer:
     return LeaseAnswer(lease=lease_id, state="ended")
 
 
-def _held(lease: Lease, now_s: float) -> LeaseAnswer:
-    claim = lease.claim
-    state = "revoked" if lease.revoked_by else "lapsed" if lease.lapsed(now_s) else "granted"
+def _claimed(claim: Claim, state: str) -> LeaseAnswer:
     return LeaseAnswer(
         lease=claim.id,
         state=state,
@@ -46,32 +46,29 @@ def _held(lease: Lease, now_s: float) -> LeaseAnswer:
         mode=claim.mode,
         ttl_s=claim.ttl_s,
         priority=claim.priority,
+        note=claim.note,
+    )
+
+
+def _held(lease: Lease, now_s: float) -> LeaseAnswer:
+    state = "revoked" if lease.revoked_by else "lapsed" if lease.lapsed(now_s) else "granted"
+    return replace(
+        _claimed(lease.claim, state),
         token=lease.token,
         expires_in_s=lease.expires_at_s - now_s,
         held_for_s=now_s - lease.granted_at_s,
         kept_by=lease.kept_by,
-        note=claim.note,
     )
 
 
 def _waiting(state: State, claim: Claim, now_s: float) -> LeaseAnswer:
     found = blockers(state, claim, now_s)
-    return LeaseAnswer(
-        lease=claim.id,
-        state="waiting",
-        agent=claim.agent,
-        harness=claim.harness,
-        session=claim.session,
-        territory=claim.territory,
-        globs=claim.globs,
-        mode=claim.mode,
-        ttl_s=claim.ttl_s,
-        priority=claim.priority,
+    return replace(
+        _claimed(claim, "waiting"),
         waiting_for_s=now_s - claim.claimed_at_s,
         position=1 + sum(blocker.kind == "claim" for blocker in found),
         eta_s=estimate_s(state, claim, found, now_s),
         waits_for=found[:BLOCKERS_SHOWN],
-        note=claim.note,
     )
 
 
