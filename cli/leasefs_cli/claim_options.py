@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import click
@@ -24,17 +24,34 @@ class WaitingCommand(TeachingCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Give a bare `--wait` its value before click looks at the next argument."""
-        return super().parse_args(ctx, _settle_bare_wait(args))
+        return super().parse_args(ctx, self._settle_bare_wait(ctx, args))
 
+    def _settle_bare_wait(self, ctx: click.Context, args: list[str]) -> list[str]:
+        settled = list(args)
+        for at in self._own_options(ctx, args):
+            follows = args[at + 1] if at + 1 < len(args) else ""
+            if args[at] == "--wait" and not _looks_like_number(follows):
+                settled[at] = f"--wait={FOREVER}"
+        return settled
 
-def _settle_bare_wait(args: list[str]) -> list[str]:
-    own = args.index("--") if "--" in args else len(args)
-    settled = list(args)
-    for at, argument in enumerate(args[:own]):
-        follows = args[at + 1] if at + 1 < own else ""
-        if argument == "--wait" and not _looks_like_number(follows):
-            settled[at] = f"--wait={FOREVER}"
-    return settled
+    def _own_options(self, ctx: click.Context, args: list[str]) -> Iterator[int]:
+        """Where our options stand: neither the values of others nor what belongs to a command to run."""
+        valued = {
+            name
+            for param in self.get_params(ctx)
+            if isinstance(param, click.Option) and not param.is_flag
+            for name in param.opts
+        }
+        skip = False
+        for at, argument in enumerate(args):
+            if skip:
+                skip = False
+            elif argument == "--" or not (argument.startswith("-") or ctx.allow_interspersed_args):
+                return
+            elif argument.startswith("-"):
+                yield at
+                follows = args[at + 1] if at + 1 < len(args) else ""
+                skip = argument in valued and (argument != "--wait" or _looks_like_number(follows))
 
 
 def _looks_like_number(text: str) -> bool:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from leasefs.client import api
+from leasefs.client.clock import BoottimeClock
 from leasefs.client.ids import new_key
 from leasefs.client.understand import Understood, understand
-from leasefs.core.errors import LeasefsError
+from leasefs.core.errors import LeasefsError, LedgerUnavailable
 from leasefs_cli.durations import in_words
-from leasefs_cli.interrupts import stopping_as_exception
+from leasefs_cli.interrupts import deaf_to_signals, stopping_as_exception
 from leasefs_cli.printing import tell
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from leasefs_cli.place import Place
+
+# Signals wait for this long at most while a claim that was cut short is given back.
+UNDO_TIMEOUT_S = 3.0
 
 
 class Wish(NamedTuple):
@@ -49,12 +54,21 @@ def understood(place: Place, wish: Wish) -> list[Understood]:
     return [understand(glob, place.roots, cwd, literal=wish.literal) for glob in wish.globs]
 
 
-def claim(
-    place: Place, wish: Wish, meanings: Sequence[Understood], *, quiet: bool, as_json: bool = False
-) -> api.Body:
-    """The LeaseAnswer of a granted lease. Interrupted or timed out, it leaves nothing behind.
+class Claimed(NamedTuple):
+    """A granted lease. `is_new`: this claim made it; else it was held already and only renewed."""
 
-    Unless `quiet`, stderr tells what was understood (not with JSON, which says it) and the waiting.
+    lease: api.Body
+    is_new: bool
+
+
+@contextlib.contextmanager
+def claimed(
+    place: Place, wish: Wish, meanings: Sequence[Understood], *, quiet: bool, as_json: bool = False
+) -> Iterator[Claimed]:
+    """A granted lease, for what is done within.
+
+    Whatever cuts that short leaves no new claim behind: Ctrl-C, SIGTERM or SIGHUP at any moment, an
+    answer that could not be written. Unless `quiet`, stderr tells what was understood (not with JSON, which says it) and the waiting.
 
     Raises:
         ClaimConflict, Deadlock, WaitTimedOut: as the queue has it.
@@ -69,13 +83,27 @@ def claim(
         wait=wish.wait_s is not None,
         note=wish.note,
     )
+    began_s = BoottimeClock().now_s()
     with stopping_as_exception():
-        answer = _ask(place, call)
-        if not quiet and not as_json:
-            _tell_meanings(wish.globs, meanings)
-        if answer["state"] != "waiting":
-            return answer
-        return _wait(place, answer, wish.wait_s, quiet=quiet)
+        try:
+            answer = place.link.send(call)
+            is_new = _is_new(answer, began_s)
+            if not quiet and not as_json:
+                _tell_meanings(wish.globs, meanings)
+            if answer["state"] == "waiting":
+                answer = _wait(place, answer, wish.wait_s, quiet=quiet)
+            yield Claimed(answer, is_new)
+        except BaseException as failure:
+            if not isinstance(failure, LeasefsError) or failure.code == "unavailable":
+                with deaf_to_signals():
+                    _undo(place, call, began_s, failure)
+            raise
+
+
+def _is_new(answer: api.Body, began_s: float) -> bool:
+    """Whether the claim made the lease: one that is older than its claim was held before it."""
+    held_for_s: float = answer.get("held_for_s") or 0.0
+    return answer["state"] == "waiting" or held_for_s <= BoottimeClock().now_s() - began_s
 
 
 def _wait(place: Place, waiting: api.Body, wait_s: float | None, *, quiet: bool) -> api.Body:
@@ -91,20 +119,18 @@ def _wait(place: Place, waiting: api.Body, wait_s: float | None, *, quiet: bool)
         line.close()
 
 
-def _ask(place: Place, call: api.Call) -> api.Body:
-    """Send the claim. Interrupted before the answer, ask again under the same key and give it back."""
+def _undo(place: Place, call: api.Call, began_s: float, failure: BaseException) -> None:
+    """Give back what the claim made. Asked again under its key, it says what that is (P6)."""
+    link = place.link.hurried(UNDO_TIMEOUT_S)
     try:
-        return place.link.send(call)
+        answer = link.send(call)
+        if answer["state"] != "ended" and _is_new(answer, began_s):
+            link.send(api.release(answer["lease"], key=new_key()))
+    except LedgerUnavailable as error:
+        if not isinstance(failure, LedgerUnavailable):
+            failure.add_note(f"the claim may have been made: {error.message}")
     except LeasefsError:
-        raise
-    except BaseException as interruption:
-        try:
-            answer = place.link.send(call)
-            place.link.send(api.release(answer["lease"], key=new_key()))
-        except LeasefsError as error:
-            if error.code == "unavailable":
-                interruption.add_note(f"the claim may have been made: {error.message}")
-        raise
+        pass  # refused now, so it was not made before, or it is over
 
 
 def _tell_meanings(globs: Sequence[str], meanings: Sequence[Understood]) -> None:

@@ -10,7 +10,7 @@ import traceback
 
 import click
 
-from leasefs.core.errors import LeasefsError
+from leasefs.core.errors import InvalidRequest, LeasefsError
 from leasefs_cli import exit_codes
 from leasefs_cli.interrupts import Terminated
 from leasefs_cli.printing import say_json, tell
@@ -39,11 +39,23 @@ def _explain(failure: BaseException, arguments: list[str]) -> int:
     if isinstance(failure, BrokenPipeError):
         return _nobody_reads()
     as_json = wants_json(arguments)
+    if isinstance(failure, FileNotFoundError) and _stands_nowhere():
+        failure = InvalidRequest(
+            "the current directory was removed; `cd` to one that exists, or give -C DIR"
+        )
     if isinstance(failure, click.ClickException):
         return _usage(failure, as_json)
     if isinstance(failure, LeasefsError):
         return _known(failure, as_json)
     return _unexpected(failure, as_json)
+
+
+def _stands_nowhere() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def wants_json(arguments: list[str]) -> bool:

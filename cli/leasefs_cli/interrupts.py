@@ -38,3 +38,17 @@ def stopping_as_exception() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def deaf_to_signals() -> Iterator[None]:
+    """Within, the signals that ask to stop are ignored: it is stopping already, and cleans up first."""
+    before = {
+        number: signal.signal(number, signal.SIG_IGN)
+        for number in (signal.SIGINT, *_ASKING_TO_STOP)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

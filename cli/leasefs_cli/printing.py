@@ -57,6 +57,11 @@ def say(text: str) -> None:
     print(text)
 
 
+def say_at_once(text: str) -> None:
+    """One line of the answer; raises here, not at the end of the process, if it cannot be written."""
+    print(text, flush=True)
+
+
 def tell(text: str) -> None:
     """One line for the person, on stderr."""
     print(f"leasefs: {printable(text)}", file=sys.stderr, flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -145,8 +146,19 @@ def _invoke(arguments: list[str]) -> int:
 
 
 def _pass_names_through() -> None:
-    """Let names that are not UTF-8 leave as the bytes they are."""
+    """Let names that are not UTF-8 leave as the bytes they are, whatever the locale can write."""
+    codecs.register_error("leasefs", _bytes_or_escape)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            reconfigure(errors="surrogateescape")
+            reconfigure(errors="leasefs")
+
+
+def _bytes_or_escape(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Surrogates become the bytes they stand for; what the encoding lacks is escaped as Python does."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    character = error.object[error.start]
+    if "\udc80" <= character <= "\udcff":
+        return bytes([ord(character) - 0xDC00]), error.start + 1
+    return character.encode("ascii", "backslashreplace").decode("ascii"), error.start + 1

@@ -56,6 +56,10 @@ class Link:
         self._timeout_s = timeout_s
         self._revive = revive
 
+    def hurried(self, timeout_s: float) -> Link:
+        """A link for the same session that waits no longer than this, and starts no ledger."""
+        return Link(self.address.url, self.credentials, timeout_s=timeout_s)
+
     def reachable(self) -> bool:
         """Whether somebody accepts connections there now; nothing is sent.
 

@@ -5,6 +5,7 @@ Everything here decides who is obeyed, so a directory that somebody else could w
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 
@@ -122,13 +123,11 @@ def private_dir(path: str) -> str:
 
 def _make(path: str) -> None:
     """Make what is missing of `path`. `os.makedirs` would give the parents whatever the umask leaves."""
-    try:
+    parent = os.path.dirname(path)
+    if not os.path.isdir(parent):
+        _make(parent)
+    with contextlib.suppress(FileExistsError):  # whether it will do is looked at by the caller
         os.mkdir(path, 0o700)
-    except FileNotFoundError:
-        _make(os.path.dirname(path))
-        _make(path)
-    except FileExistsError:
-        pass  # whether it will do is looked at by the caller
 
 
 def _ledger_dir() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ LEASE = {
     "waits_for": [],
     "note": "",
 }
+FRESH = {**LEASE, "held_for_s": 0.0}
 OTHER = {**LEASE, "lease": "L3", "agent": "bo", "session": "S-bo", "globs": ["docs/**"]}
 WAITING = {
     **LEASE,
@@ -226,7 +228,7 @@ def test_waiting_is_told_once_per_change(here: Any, ledger: FakeLedger) -> None:
 
 
 def test_an_interrupted_wait_withdraws_the_claim(here: Any, ledger: FakeLedger) -> None:
-    ledger.answers["POST /v1/leases"] = WAITING
+    ledger.answers["POST /v1/leases"] = [WAITING, {**WAITING, "state": "ended"}]
     ledger.answers["GET /v1/leases/L9"] = KeyboardInterrupt()
     ran = here("claim", "src/**", "--wait", "-q")
     assert (ran.code, ran.out, ran.err) == (130, "", "")
@@ -234,7 +236,7 @@ def test_an_interrupted_wait_withdraws_the_claim(here: Any, ledger: FakeLedger) 
 
 
 def test_a_claim_interrupted_before_its_answer_is_given_back(here: Any, ledger: FakeLedger) -> None:
-    ledger.answers["POST /v1/leases"] = [KeyboardInterrupt(), LEASE]
+    ledger.answers["POST /v1/leases"] = [KeyboardInterrupt(), FRESH]
     ran = here("claim", "src/**")
     assert (ran.code, ran.out) == (130, "")
     first, second = ledger.sent("POST", "/v1/leases")
@@ -242,6 +244,38 @@ def test_a_claim_interrupted_before_its_answer_is_given_back(here: Any, ledger: 
     assert second.body is not None
     assert first.body["key"] == second.body["key"]
     assert len(ledger.sent("DELETE", "/v1/leases/L7")) == 1
+
+
+def test_a_claim_interrupted_over_what_was_held_before_gives_nothing_back(
+    here: Any, ledger: FakeLedger
+) -> None:
+    ledger.answers["POST /v1/leases"] = [KeyboardInterrupt(), LEASE]
+    assert here("claim", "src/**").code == 130
+    assert ledger.sent("DELETE", "/v1/leases/L7") == []
+
+
+def test_a_claim_whose_answer_was_lost_is_given_back(here: Any, ledger: FakeLedger) -> None:
+    """The ledger may have taken it; nobody knows of it."""
+    ledger.answers["POST /v1/leases"] = [errors.LedgerUnavailable("too slow"), FRESH]
+    assert here("claim", "src/**").code == 7
+    assert len(ledger.sent("DELETE", "/v1/leases/L7")) == 1
+
+
+def test_a_second_signal_does_not_stop_the_first_one_from_giving_back(
+    here: Any, ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.answers["POST /v1/leases"] = [WAITING, WAITING]
+    ledger.answers["GET /v1/leases/L9"] = KeyboardInterrupt()
+    send = ledger.send
+
+    def hammered(link: blocking.Link, call: api.Call) -> dict[str, Any]:
+        if call.method == "DELETE":
+            os.kill(os.getpid(), signal.SIGINT)
+        return send(link, call)
+
+    monkeypatch.setattr(blocking.Link, "send", hammered)
+    assert here("claim", "src/**", "--wait", "-q").code == 130
+    assert len(ledger.sent("DELETE", "/v1/leases/L9")) >= 1
 
 
 @pytest.mark.parametrize(
@@ -458,9 +492,43 @@ def test_run_releases_what_it_claimed_and_nothing_else(
     here: Any, ledger: FakeLedger, line: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blocking.Link, "stream", lambda *_: iter(()))
+    ledger.answers["POST /v1/leases"] = FRESH
     assert here(*line).code == 0
     claimed = len(ledger.sent("POST", "/v1/leases"))
     assert len(ledger.sent("DELETE", "/v1/leases/L7")) == claimed == line.count("--claim")
+
+
+def test_run_does_not_release_what_was_held_before_it(
+    here: Any, ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocking.Link, "stream", lambda *_: iter(()))
+    assert here("run", "--claim", "src", "true").code == 0
+    assert ledger.sent("DELETE", "/v1/leases/L7") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "printed", "waits"),
+    [
+        (["--claim", "src", "echo", "--wait", "x", "--wait"], "--wait x --wait\n", False),
+        (["--claim", "src", "--wait", "echo", "--wait"], "--wait\n", True),
+        (["--claim", "src", "--wait", "5m", "echo", "--wait"], "--wait\n", True),
+        (["--claim", "src", "--wait", "--", "echo", "--wait"], "--wait\n", True),
+        (["--claim", "src", "--note", "--wait", "echo", "a"], "a\n", False),
+    ],
+)
+def test_options_of_the_command_that_is_run_are_its_own(
+    capfd: pytest.CaptureFixture[str],
+    here: Any,
+    ledger: FakeLedger,
+    monkeypatch: pytest.MonkeyPatch,
+    line: list[str],
+    printed: str,
+    waits: bool,
+) -> None:
+    monkeypatch.setattr(blocking.Link, "stream", lambda *_: iter(()))
+    ran = here("run", *line)
+    assert (ran.code, ran.out) == (0, printed)
+    assert _body(ledger)["wait"] is waits
 
 
 def test_run_with_nothing_to_keep_is_refused(here: Any, ledger: FakeLedger) -> None:

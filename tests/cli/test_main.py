@@ -159,3 +159,39 @@ def test_c_goes_to_a_directory_and_on_from_there(installed: Any, tmp_path: Path)
     (tmp_path / "a" / "b").mkdir(parents=True)
     ran = installed("-C", "a", "-C", "b", "-C", "c", "status", cwd=tmp_path)
     assert (ran.code, "cannot go to 'c'" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["status"], ["claim", "x"], ["log"], ["who", "x"], ["run", "--", "true"]]
+)
+def test_a_directory_that_was_removed_is_no_place_to_stand(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = 'rmdir "$1" && shift && exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", gone, INSTALLED, *arguments],
+        cwd=gone,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "leasefs: the current directory was removed; `cd` to one that exists, or give -C DIR\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("na\u00efve", "na\\xefve"), ("\u65e5\u672c", "\\u65e5\\u672c"), ("caf\udce9", "caf\\xe9")],
+)
+def test_a_name_that_the_locale_cannot_write_is_no_reason_to_fail(
+    installed: Any, tmp_path: Path, name: str, shown: str
+) -> None:
+    ascii_only = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii:strict"}
+    ran = installed("unmount", name, env={**os.environ, **ascii_only}, cwd=tmp_path)
+    assert (ran.code, ran.out) == (10, "")
+    assert ran.err.startswith(f"leasefs: {shown} is not a leasefs mount")

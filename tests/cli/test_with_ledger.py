@@ -157,6 +157,13 @@ def test_run_holds_releases_and_passes_the_code_on(installed: Any, repo: Path) -
     assert (left["leases"], left["sessions"]) == ([], [])
 
 
+def test_run_over_what_is_held_leaves_it_held(installed: Any, repo: Path) -> None:
+    id_ = installed("claim", "src/**", "--agent", "ada").out.strip()
+    assert installed("run", "--agent", "ada", "--claim", "src/**", "--", "true").code == 0
+    leases = json.loads(installed("leases", "--json").out)["leases"]
+    assert [lease["lease"] for lease in leases] == [id_]
+
+
 @pytest.mark.parametrize(
     ("command", "code"),
     [

@@ -46,6 +46,16 @@ def test_parents_are_made_for_their_owner_alone_whatever_the_umask(
         assert os.stat(f"{world.root}/state/{made}").st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize("home", ["/proc/nowhere", "/dev/null", "/dev/null/x", "/sys/x/y"])
+def test_where_nothing_can_be_made_nothing_is_tried_for_ever(
+    world: World, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("XDG_STATE_HOME", home)
+        with pytest.raises(Denied, match="leasefs needs a directory of its own there"):
+            paths.store_dir()
+
+
 def test_one_store_has_one_socket(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A login has another runtime directory than cron or `su`, and the same store."""
     at_login = paths.ledger_socket()

@@ -8,9 +8,9 @@ from typing import Unpack
 import click
 
 from leasefs_cli.claim_options import WaitingCommand, claim_options
-from leasefs_cli.claiming import Wish, WishOptions, claim, granted_words, understood
+from leasefs_cli.claiming import Wish, WishOptions, claimed, granted_words, understood
 from leasefs_cli.place import acting_place
-from leasefs_cli.printing import say, say_json, tell
+from leasefs_cli.printing import say_at_once, say_json, tell
 from leasefs_cli.teaching import json_option, teaching_command
 
 
@@ -58,10 +58,11 @@ def command(
     place = acting_place(agent, globs)
     wanted = Wish(globs=globs, **wish)
     meanings = understood(place, wanted)
-    answer = claim(place, wanted, meanings, quiet=quiet, as_json=as_json)
-    if as_json:
-        say_json({**answer, "understood": [meaning.meaning for meaning in meanings]})
-        return
-    if not quiet and sys.stderr.isatty():
-        tell(granted_words(answer))
-    say(answer["lease"])
+    with claimed(place, wanted, meanings, quiet=quiet, as_json=as_json) as granted:
+        answer = granted.lease
+        if as_json:
+            say_json({**answer, "understood": [meaning.meaning for meaning in meanings]})
+            return
+        if not quiet and sys.stderr.isatty():
+            tell(granted_words(answer))
+        say_at_once(answer["lease"])

@@ -12,8 +12,7 @@ from leasefs.client.ids import new_key
 from leasefs.core.errors import InvalidRequest, LeasefsError
 from leasefs_cli.child import run_child
 from leasefs_cli.claim_options import WaitingCommand, claim_options
-from leasefs_cli.claiming import Wish, claim, understood
-from leasefs_cli.interrupts import stopping_as_exception
+from leasefs_cli.claiming import Wish, claimed, understood
 from leasefs_cli.keeping import Keeper
 from leasefs_cli.own_claims import forget_empty_shell, own_leases
 from leasefs_cli.place import acting_place
@@ -62,7 +61,8 @@ def command(
 ) -> int:
     """Run a command under leases, kept in use for as long as it runs.
 
-    With --claim the globs are claimed before and released after it; without, all that you hold is kept.
+    With --claim the globs are claimed before and released after it, unless you held just these before;
+    without, all that you hold is kept.
     Signals are passed on, and the exit code is the command's.
 
     If a lease is lost meanwhile (revoked, or taken after a long sleep of the machine) this is told on
@@ -73,12 +73,12 @@ def command(
         return _run(place, _held(place), command_line)
     wanted = Wish(globs=globs, **wish)
     meanings = understood(place, wanted)
-    with stopping_as_exception():
-        lease = claim(place, wanted, meanings, quiet=False, as_json=as_json)
+    with claimed(place, wanted, meanings, quiet=False, as_json=as_json) as granted:
         try:
-            return _run(place, [lease], command_line)
+            return _run(place, [granted.lease], command_line)
         finally:
-            _give_back(place, lease["lease"])
+            if granted.is_new:
+                _give_back(place, granted.lease["lease"])
 
 
 def _held(place: Place) -> list[api.Body]:
