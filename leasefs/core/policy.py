@@ -116,6 +116,10 @@ class RefusalRecord:
 Verdict = Allowed | Refused
 _FREE = Allowed(None)
 
+# An atomic save makes files and symlinks; a directory of such a name is something else (`packages` looks
+# like a temporary file of patch).
+_NEVER_COMPANIONS = frozenset({Op.MKDIR, Op.RMDIR})
+
 
 def decide(op: Op, targets: Sequence[Target], view: HeldView, now_s: float) -> Verdict:
     """Allow only if every name may change; the first that may not is the refusal's path."""
@@ -156,7 +160,7 @@ def _decide_name(op: Op, target: Target, view: HeldView, now_s: float) -> Verdic
         lease = view.may_need(target.path, now_s)
         if lease is not None:
             return Allowed(lease)
-    if not target.tracked and not target.aliases:
+    if op not in _NEVER_COMPANIONS and not target.tracked and not target.aliases:
         lease = companion_of(target.path, view, now_s)
         if lease is not None:
             return Allowed(lease, companion=True)

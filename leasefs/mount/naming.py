@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from leasefs.core.policy import Allowed, Op, Target
@@ -31,6 +32,7 @@ async def mknod(
         (parent_number, name),
         lambda parent_fd: os.mknod(name, mode, number, dir_fd=parent_fd),
         caller,
+        plain=stat.S_ISREG(mode) or not stat.S_IFMT(mode),
     )
 
 
@@ -64,12 +66,16 @@ async def _make(
     place: tuple[int, bytes],
     call: Callable[[int], None],
     caller: Caller,
+    *,
+    plain: bool = True,
 ) -> Entry:
     parent, name = tree.directory(place[0], op, caller.pid), place[1]
     last: list[Target] = []
 
     def describe() -> Sequence[Target]:
-        last[:] = [tree.target(parent, name, tree.look(parent, name), is_dir=op is Op.MKDIR)]
+        target = tree.target(parent, name, tree.look(parent, name), is_dir=op is Op.MKDIR)
+        # What an atomic save leaves behind is a file or a symlink, nothing else.
+        last[:] = [target if plain else replace(target, tracked=True)]
         return last
 
     allowed = await tree.gate.require(op, caller.pid, describe)

@@ -144,6 +144,15 @@ def test_companions_are_allowed_beside_a_leased_file(op: Op) -> None:
     assert reason(ask(op, Target(b"src/.g.swp"), held=one)) is Reason.NOT_LEASED
 
 
+@pytest.mark.parametrize("op", [Op.MKDIR, Op.RMDIR])
+@pytest.mark.parametrize("name", [b"src/f~", b"src/4913", b"src/packages", b"src/f.lock"])
+def test_a_directory_is_never_a_companion(op: Op, name: bytes) -> None:
+    """An atomic save makes none, and many an ordinary name looks like a temporary file's."""
+    one = HeldView([lease(1, "src/f")])
+    assert isinstance(ask(Op.CREATE, Target(name), held=one), Allowed)
+    assert reason(ask(op, Target(name), held=one)) is Reason.NOT_LEASED
+
+
 def test_a_tracked_file_or_an_alias_is_never_a_companion() -> None:
     one = HeldView([lease(1, "src/f")])
     assert reason(ask(Op.CREATE, Target(b"src/f~", tracked=True), held=one)) is Reason.NOT_LEASED
