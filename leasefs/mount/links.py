@@ -2,11 +2,13 @@
 
 Writing through one name changes what every name shows, so each name inside the territory has to be
 leased. Names that the kernel never looked up are found by one walk over the lower tree, in a worker
-thread; what it found about an inode stays true while the inode's ctime and link count stay.
+thread; what it found about an inode stays true while the inode's ctime and link count stay. Where a
+walk could not look everywhere, it fails: a name that was overlooked would be written unleased.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from dataclasses import dataclass
@@ -17,11 +19,15 @@ import trio
 from leasefs.mount.gate import Wanting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from leasefs.mount.inodes import Inodes, Key, Node
     from leasefs.mount.lower import Lower
     from leasefs.mount.shapes import Stat
+
+_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# What says that there is no directory of this name (any more).
+_GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +50,34 @@ class LinkedNames:
         self._found: dict[Key, Links] = {}
         self._one_walk = trio.Lock()
 
-    def all_names(self, node: Node, found: Stat) -> tuple[bytes, ...]:
-        """Every name of the inode inside the tree. Raises `Wanting` if a walk is needed first."""
-        known = tuple(self._inodes.paths(node))
-        if len(known) == found.st_nlink and self._still_there(node):
+    def all_names(self, node: Node, look: Callable[[], Stat]) -> tuple[bytes, ...]:
+        """Every name of the inode inside the tree; `look` tells its attributes.
+
+        Raises `Wanting` if a walk is needed first.
+        """
+        found = look()
+        known = self._present(node)
+        if len(known) == found.st_nlink:
             return known
         links = self._found.get(node.key)
         if links is None or (links.ctime_ns, links.count) != (found.st_ctime_ns, found.st_nlink):
-            raise Wanting(lambda: self._walk(node))
+            raise Wanting(lambda: self._walk(node, look))
         return tuple(dict.fromkeys(known + links.paths))
 
-    def _still_there(self, node: Node) -> bool:
+    def _present(self, node: Node) -> tuple[bytes, ...]:
+        """The names that the kernel knows, as far as they still lead to the inode."""
+        found = []
         for parent, name in node.names():
-            try:
-                if not self._inodes.is_same(node, self._lower.lstat(parent, name)):
-                    return False
-            except OSError:
-                return False
-        return True
+            above = self._inodes.path(parent)
+            if above is not None and self._leads_to(node, parent, name):
+                found.append(above + b"/" + name if above else name)
+        return tuple(found)
+
+    def _leads_to(self, node: Node, parent: Node, name: bytes) -> bool:
+        try:
+            return self._inodes.is_same(node, self._lower.lstat(parent, name))
+        except OSError:
+            return False
 
     def touched(self, node: Node, found: Stat) -> None:
         """A change of ours gave the inode a new ctime; its names are the same."""
@@ -69,53 +85,94 @@ class LinkedNames:
         if links is not None and links.count == found.st_nlink:
             self._found[node.key] = Links(found.st_ctime_ns, found.st_nlink, links.paths)
 
-    async def _walk(self, node: Node) -> None:
+    async def _walk(self, node: Node, look: Callable[[], Stat]) -> None:
         async with self._one_walk:
+            before = look()
             root_fd = os.dup(self._lower.root_fd)
             try:
-                self._found = await trio.to_thread.run_sync(self._collect, root_fd)
+                self._found = await trio.to_thread.run_sync(self._collect, root_fd, node.key)
             finally:
                 os.close(root_fd)
-            now = self._lower.stat(node)
-            links = self._found.get(node.key)
-            if links is None or links.count == now.st_nlink:
-                paths = links.paths if links is not None else ()
-                self._found[node.key] = Links(now.st_ctime_ns, now.st_nlink, paths)
+            now = look()
+            links = self._found.get(node.key) or Links(0, now.st_nlink, ())
+            # A name that moves during a walk may be missed. If some of the inode's names were not seen,
+            # they lie outside for certain only if it did not change meanwhile.
+            complete = len(links.paths) == now.st_nlink or before.st_ctime_ns == now.st_ctime_ns
+            if complete and links.count == now.st_nlink:
+                self._found[node.key] = Links(now.st_ctime_ns, now.st_nlink, links.paths)
+            else:
+                self._found.pop(node.key, None)
 
-    def _collect(self, root_fd: int) -> dict[Key, Links]:
+    def _collect(self, root_fd: int, wanted: Key) -> dict[Key, Links]:
         gathered: dict[Key, Links] = {}
-        for path, found in _linked_files(root_fd, b"", self._skip):
+        for path, found in _files(root_fd, self._skip):
             key = self._inodes.key_of(found)
+            if found.st_nlink == 1 and key != wanted:
+                continue
             before = gathered.get(key)
             paths = (*before.paths, path) if before else (path,)
             gathered[key] = Links(found.st_ctime_ns, found.st_nlink, paths)
         return gathered
 
 
-def _linked_files(
-    fd: int, prefix: bytes, skip: bytes | None
+def _files(root_fd: int, skip: bytes | None) -> Iterator[tuple[bytes, os.stat_result]]:
+    """Every path below that is no directory. Without recursion: a tree may be deeper than our stack."""
+    open_directories: list[tuple[int, bytes, list[bytes]]] = []
+    entered, prefix = os.dup(root_fd), b""
+    try:
+        while True:
+            below: list[bytes] = []
+            open_directories.append((entered, prefix, below))
+            yield from _listing(entered, prefix, below)
+            entered = -1
+            while entered < 0:
+                directory, prefix, names = open_directories[-1]
+                if names:
+                    prefix += names.pop()
+                    entered = -1 if prefix == skip else _enter(directory, prefix)
+                    prefix += b"/"
+                    continue
+                os.close(directory)
+                open_directories.pop()
+                if not open_directories:
+                    return
+    finally:
+        for directory, _, _ in open_directories:
+            os.close(directory)
+
+
+def _listing(
+    directory: int, prefix: bytes, below: list[bytes]
 ) -> Iterator[tuple[bytes, os.stat_result]]:
-    directories = []
-    with os.scandir(fd) as entries:
+    """The files of one directory; the names of directories go to `below`."""
+    with os.scandir(directory) as entries:
         for entry in entries:
-            path = prefix + os.fsencode(entry.name)
+            name = os.fsencode(entry.name)
             try:
                 found = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
             if stat.S_ISDIR(found.st_mode):
-                directories.append(path)
-            elif found.st_nlink > 1:
-                yield path, found
-    for path in directories:
-        if path == skip:
-            continue
-        name = path.rpartition(b"/")[2]
-        try:
-            below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
-        except OSError:
-            continue  # gone, or not ours to read: then no name of ours to write under either
-        try:
-            yield from _linked_files(below, path + b"/", skip)
-        finally:
-            os.close(below)
+                below.append(name)
+            else:
+                yield prefix + name, found
+
+
+def _enter(above: int, path: bytes) -> int:
+    """Open a directory, or -1 if no file of ours can be below it."""
+    name = path.rpartition(b"/")[2]
+    try:
+        return os.open(name, _OPEN, dir_fd=above)
+    except OSError as error:
+        if error.errno in _GONE or (error.errno == errno.EACCES and not _may_pass(above, name)):
+            return -1
+        raise
+
+
+def _may_pass(above: int, name: bytes) -> bool:
+    # A directory without the right to list it: files in it can be opened all the same.
+    try:
+        os.stat(name + b"/.", dir_fd=above)
+    except OSError:
+        return False
+    return True

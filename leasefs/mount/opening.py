@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from leasefs.core.policy import Allowed, Op, Target
+from leasefs.core.policy import Allowed, Op, Place, Target
+from leasefs.mount.gate import Wanting
 from leasefs.mount.handles import OpenFile, OpenVirtual
 from leasefs.mount.lower import stale
 from leasefs.mount.owner import umask_of
@@ -81,7 +82,7 @@ def _truncate(tree: Tree, node: Node, fd: int, flags: int) -> None:
 def _opened_to_write(tree: Tree, file: OpenFile, allowed: Allowed) -> Opened:
     found = os.fstat(file.fd)
     if file.writes:
-        tree.bind(file, allowed, found)
+        tree.bind(file, allowed, found, tree.inodes.path(file.node) or b"")
     tree.links.touched(file.node, found)
     tree.ground.changed(file.path)
     return _opened(tree, file, found)
@@ -158,12 +159,13 @@ async def write(tree: Tree, handle: int, offset: int, data: bytes) -> int:
     file = tree.handles.file(handle)
     if not tree.gate.may_write(file):
         await check_handle(tree, Op.WRITE, file)
-    _write_all(file, offset, data, append=file.appends_only and _only_appends(tree, file))
+    append = file.appends_only and _only_appends(tree, file)
+    done = _write_all(file, offset, data, append=append)
     if file.token:
         tree.gate.holdings.wrote(file.token)
     if file.aliased:
         tree.links.touched(file.node, os.fstat(file.fd))
-    return len(data)
+    return done
 
 
 def _only_appends(tree: Tree, file: OpenFile) -> bool:
@@ -173,13 +175,18 @@ def _only_appends(tree: Tree, file: OpenFile) -> bool:
     return all(other.appends_only or not other.writes for other in tree.handles.files_of(file.node))
 
 
-def _write_all(file: OpenFile, offset: int, data: bytes, *, append: bool) -> None:
+def _write_all(file: OpenFile, offset: int, data: bytes, *, append: bool) -> int:
+    """Write `data`; returns how many bytes, fewer only if the file system had no room for the rest."""
     flags = os.RWF_APPEND if append else 0
-    rest = memoryview(data)
-    while rest:
-        done = os.pwritev(file.fd, [rest], offset, flags)
-        offset += done
-        rest = rest[done:]
+    view, total = memoryview(data), 0
+    while total < len(view):
+        try:
+            total += os.pwritev(file.fd, [view[total:]], offset + total, flags)
+        except OSError:
+            if not total:
+                raise
+            break  # what is written is written: write(2) tells so, and the next one fails
+    return total
 
 
 async def check_handle(tree: Tree, op: Op, file: OpenFile) -> None:
@@ -189,16 +196,34 @@ async def check_handle(tree: Tree, op: Op, file: OpenFile) -> None:
         Refusal: LAPSED while the lease is not confirmed, LOST when it is gone.
     """
     if file.token == 0 and not file.aliased and not file.unsure:
-        if os.readlink(f"/proc/self/fd/{file.fd}") == file.text:
+        if _is_still_free(tree, file):
             return
         file.unsure = True
     if file.token != 0:
         await tree.gate.require_write(op, file)
     if file.aliased or file.unsure:
-        allowed = await tree.gate.require(
-            op, file.pid, lambda: tree.content_target(file.node, tree.stat(file.node))
-        )
-        tree.bind(file, allowed, os.fstat(file.fd))
+        judged: list[Target] = []
+
+        def describe() -> list[Target]:
+            judged[:] = tree.content_target(file.node, tree.stat(file.node))
+            return judged
+
+        allowed = await tree.gate.require(op, file.pid, describe)
+        path = judged[0].path if judged else file.path
+        tree.bind(file, allowed, os.fstat(file.fd), path)
+
+
+def _is_still_free(tree: Tree, file: OpenFile) -> bool:
+    """Whether a file that was opened on ground that needs no lease is still there, and so is the ground.
+
+    Others may have moved it into the tree, given it a name there, or made git track it.
+    """
+    if os.readlink(f"/proc/self/fd/{file.fd}") != file.text or os.fstat(file.fd).st_nlink > 1:
+        return False
+    try:
+        return tree.ground.place(file.path, is_dir=False) is not Place.TREE
+    except Wanting:
+        return False
 
 
 def release(tree: Tree, handle: int) -> None:

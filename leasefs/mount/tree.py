@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # A handle that no lease can save: its file left the ground that it was opened on.
 LOST_TOKEN = -1
+# What the kernel adds to the path of an open file whose name is gone (d_path, fs/d_path.c).
+_DELETED = b" (deleted)"
 
 
 class Entry(NamedTuple):
@@ -156,24 +158,31 @@ class Tree:
         if node.parent is not None:
             target = self.target(node.parent, node.name, found)
         elif found.st_nlink and not node.is_dir:
-            target = self._moved_target(node)
+            target = self._nameless_target(node)
         else:
             return ()
         if found.st_nlink == 1 or node.is_dir:
             return (target,)
-        others = [path for path in self.links.all_names(node, found) if path != target.path]
+        others = [path for path in self._all_names(node) if path != target.path]
         aliases = tuple(
             path for path in others if self.ground.place(path, is_dir=False) is Place.TREE
         )
         return (Target(target.path, target.place, tracked=target.tracked, aliases=aliases),)
 
-    def _moved_target(self, node: Node) -> Target:
-        # Somebody else renamed a file that is open here: it is judged where it is now.
+    def _nameless_target(self, node: Node) -> Target:
+        """A file that is open here and has names, none of which the kernel knows: judged where it is."""
         for file in self.handles.files_of(node):
             path = self.lower.path_of(file.fd)
-            if path is not None:
+            if path is not None and not path.endswith(_DELETED):
+                # Somebody else renamed it.
                 return Target(path, self.ground.place(path, is_dir=False), tracked=True)
+        # The name it was opened by was removed; others are left.
+        for path in self._all_names(node):
+            return Target(path, self.ground.place(path, is_dir=False), tracked=True)
         raise stale("the file was moved out of the tree")
+
+    def _all_names(self, node: Node) -> Sequence[bytes]:
+        return self.links.all_names(node, lambda: self.stat(node))
 
     # -- what follows a change -----------------------------------------------------------------
 
@@ -227,18 +236,19 @@ class Tree:
         the answer needs something that is not known yet, the next write finds it.
         """
         file.unsure = True
-        with suppress(Wanting):
+        with suppress(Wanting, OSError):
             targets = self.content_target(file.node, self.stat(file.node))
             holdings = self.gate.holdings
             verdict = decide(Op.OPEN, targets, holdings.view, holdings.now_s())
             if isinstance(verdict, Allowed):
-                self.bind(file, verdict, os.fstat(file.fd))
+                path = targets[0].path if targets else file.path
+                self.bind(file, verdict, os.fstat(file.fd), path)
             else:
                 self.use(file, LOST_TOKEN)
 
-    def bind(self, file: OpenFile, allowed: Allowed, found: Stat) -> None:
-        """Write an open file under this verdict from now on."""
-        file.path = self.inodes.path(file.node) or file.path
+    def bind(self, file: OpenFile, allowed: Allowed, found: Stat, path: bytes) -> None:
+        """Write an open file under this verdict, which is about `path`, from now on."""
+        file.path = path
         file.aliased = found.st_nlink > 1
         file.unsure = False
         token = allowed.lease.token if allowed.lease else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -215,3 +216,53 @@ class TestCompanions:
         assert refusal(lambda: os.write(fd, b"x")) == "ESTALE"
         assert refusal(lambda: os.unlink(f"{mount.root}/out/.f.swp")) == "EACCES"
         os.close(fd)
+
+
+@pytest.mark.parametrize("name", ["in/f~", "in/4913", "in/packages"])
+def test_companions_are_files_and_symlinks_only(mount: Mounted, name: str) -> None:
+    path = f"{mount.root}/{name}"
+    mount.hold(lease(1, "in/f"))
+    assert refusal(lambda: os.mkdir(path)) == "EACCES"
+    assert refusal(lambda: os.mkfifo(path)) == "EACCES"
+    os.symlink("f", path)
+    os.unlink(path)
+    Path(path).write_text("x")
+    os.unlink(path)
+    os.mkdir(f"{mount.source}/{name}")
+    assert refusal(lambda: os.rmdir(path)) == "EACCES"
+
+
+def test_the_root_itself_is_leased_by_all_paths_only(mount: Mounted) -> None:
+    for globs, allowed in ((["**"], True), (["*", "in/**"], False)):
+        mount.hold(lease(1, *globs))
+        calls: list[Callable[[], object]] = [
+            lambda: os.chmod(mount.root, 0o751),
+            lambda: os.utime(mount.root, ns=(1, 1)),
+            lambda: os.chown(mount.root, 1, 1),
+            lambda: os.setxattr(mount.root, "user.k", b"1"),
+            lambda: os.removexattr(mount.root, "user.k"),
+        ]
+        for call in calls:
+            if allowed:
+                call()
+            else:
+                assert refusal(call) == "EACCES"
+    found = os.stat(mount.source)
+    assert (found.st_mode & 0o777, found.st_mtime_ns, found.st_uid) == (0o751, 1, 1)
+
+
+def test_an_alias_deep_down_is_found(mount: Mounted) -> None:
+    """Deeper than our stack, and than a path may be long."""
+    directory = os.open(f"{mount.source}/out", os.O_RDONLY)
+    for _ in range(1100):
+        os.mkdir("down", dir_fd=directory)
+        below = os.open("down", os.O_RDONLY, dir_fd=directory)
+        os.close(directory)
+        directory = below
+    os.link(f"{mount.source}/in/sub/f", "alias", dst_dir_fd=directory)
+    os.close(directory)
+    assert refusal(lambda: os.open(f"{mount.root}/in/sub/f", os.O_WRONLY)) == "EACCES"
+    assert mount.report()["refusals"][-1]["reason"] == "ALIAS_NOT_LEASED"
+    mount.hold(lease(1, "**"))
+    os.close(os.open(f"{mount.root}/in/sub/f", os.O_WRONLY))
+    subprocess.run(["rm", "-rf", f"{mount.source}/out"], check=True)  # rmtree is not up to it

@@ -215,3 +215,43 @@ def test_every_denied_way_is_recorded_once(mount: Mounted) -> None:
         ("unlink", "out/f", "NOT_LEASED", me),
         ("chmod", "out/f", "NOT_LEASED", me),
     ]
+
+
+def test_a_file_whose_leased_name_was_removed_is_judged_by_the_names_it_has_left(
+    mount: Mounted,
+) -> None:
+    """The kernel never looked up the other name, and goes on telling the removed one."""
+    os.link(f"{mount.source}/out/f", f"{mount.source}/in/alias")
+    mount.hold(lease(1, "in/**"), lease(2, "out/**"))
+    fd = os.open(f"{mount.root}/in/alias", os.O_WRONLY)
+    os.unlink(f"{mount.root}/in/alias")
+    os.pwrite(fd, b"new\n", 0)
+    mount.hold(lease(1, "in/**"), lease(3, "**/* (deleted)"))
+    for call in (
+        lambda: os.pwrite(fd, b"bad\n", 0),
+        lambda: os.ftruncate(fd, 0),
+        lambda: os.fchmod(fd, 0o600),
+        lambda: os.utime(fd),
+    ):
+        assert refusal(call) in {"EACCES", "ESTALE"}
+    os.close(fd)
+    assert Path(mount.source, "out/f").read_text() == "new\n"
+
+
+def test_a_write_that_does_not_fit_tells_how_much_did(place: Path) -> None:
+    """As on a plain directory: a short count first, ENOSPC next (write(2))."""
+    base = place / "full"
+    for name in ("source", "mount"):
+        (base / name).mkdir(parents=True)
+    small = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(base / "source")]
+    subprocess.run(small, check=True)
+    try:
+        with mounted(str(base / "source"), str(base / "mount"), "--lease", "**") as child:
+            fd = os.open(f"{child.root}/f", os.O_CREAT | os.O_WRONLY)
+            done = os.write(fd, b"x" * 1_000_000)
+            assert 0 < done < 1_000_000
+            assert refusal(lambda: os.write(fd, b"x" * 1_000_000)) == "ENOSPC"
+            os.close(fd)
+            assert os.stat(f"{child.source}/f").st_size == done
+    finally:
+        subprocess.run(["umount", str(base / "source")], check=True)

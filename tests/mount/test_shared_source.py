@@ -137,3 +137,18 @@ def test_a_hard_link_made_by_one_is_an_alias_to_the_other(agents: Pair) -> None:
     agents.a.hold({"token": 1, "globs": ["a/**"]})
     assert refusal(lambda: os.open(f"{agents.b.root}/b/alias", os.O_WRONLY)) == "EACCES"
     assert agents.b.report()["refusals"][-1]["reason"] == "ALIAS_NOT_LEASED"
+
+
+@pytest.mark.parametrize("ground", ["x.o", ".git/x"])
+def test_free_ground_that_gets_a_name_in_the_tree_is_closed_to_the_other(
+    agents: Pair, ground: str
+) -> None:
+    fd = os.open(f"{agents.b.root}/{ground}", os.O_CREAT | os.O_WRONLY)
+    os.write(fd, b"built")
+    os.link(f"{agents.a.root}/{ground}", f"{agents.a.root}/a/linked")
+    assert refusal(lambda: os.pwrite(fd, b"bad", 0)) == "EACCES"
+    assert refusal(lambda: os.ftruncate(fd, 0)) == "EACCES"
+    os.unlink(f"{agents.a.root}/a/linked")
+    os.pwrite(fd, b"B", 0)
+    os.close(fd)
+    assert Path(agents.a.source, ground).read_text() == "Built"
