@@ -6,15 +6,16 @@ index and the ignore files are still those that were read: others change them be
 cannot be read leaves the path tree, which needs a lease.
 
 The git directory is writable without a lease, so nothing that stands there may turn tree into scratch
-while the mount lives: `info/exclude` and the configuration are read once, and a path that was tracked when
-the mount began stays tracked, whatever becomes of the index.
+while the mount lives: `info/exclude` and the configuration are read once, when the mount begins, and a
+path that was tracked then stays tracked, whatever becomes of the index. Where there was no git directory
+then, one that is made later brings no excludes.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
@@ -23,6 +24,7 @@ from leasefs.mount.gate import Wanting
 from leasefs.mount.ground import is_control
 from leasefs.vcs.beneath import open_directory
 from leasefs.vcs.errors import VcsError
+from leasefs.vcs.excludes import Excludes, load_excludes
 from leasefs.vcs.gitdir import GitDir, find_git
 from leasefs.vcs.ignore import IgnoreRules
 from leasefs.vcs.tracked import TrackedPaths, load_tracked
@@ -41,6 +43,14 @@ _GRACE_S = 0.05
 Stamp = tuple[int, int, int, int] | None
 
 
+class _Read(NamedTuple):
+    """What a worker thread read; `tracked` is None if the index could not be."""
+
+    gitdir: GitDir | None
+    tracked: TrackedPaths | None
+    excludes: Excludes
+
+
 class GitGround:
     """Implements `ground.Ground`. `root_fd` stays the caller's."""
 
@@ -51,6 +61,7 @@ class GitGround:
         self._tracked: TrackedPaths | None = None
         self._tracked_first: TrackedPaths | None = None
         self._rules: IgnoreRules | None = None
+        self._excludes: Excludes | None = None
         # Why a reload is due; empty when what was read is current.
         self._due: set[str] = {"all"}
         self._index_checked_s = 0.0
@@ -74,10 +85,14 @@ class GitGround:
             return Place.CONTROL
         if "all" in self._due and not self._just_read():
             raise Wanting(self.load)
-        if self._gitdir is None or self._rules is None:
+        if self._gitdir is None:
             return Place.TREE
         if self._gitdir.owns(path):
             return Place.GIT
+        if self._rules is None:
+            self._try_again()
+        if self._rules is None:
+            return Place.TREE
         directory = path.rpartition(b"/")[0]
         if not self._rules.is_prepared(directory):
             raise Wanting(lambda: self._prepare(directory))
@@ -125,7 +140,7 @@ class GitGround:
             self._forget_stamps(path.rpartition(b"/")[0])
         elif path == b".git/index":
             self._due.add("index")
-        elif path in {b".git", b".git/HEAD"} and self._gitdir is None:
+        elif self._gitdir is None and (path == b".git" or path.startswith(b".git/")):
             self._due.add("all")
 
     def directory_changed(self, path: bytes) -> None:
@@ -154,6 +169,15 @@ class GitGround:
                 self.changed(above + b"/.gitignore" if above else b".gitignore")
                 raise Wanting(lambda: self._prepare(directory))
             self._ignores[above] = (now_s, known[1])
+
+    def _try_again(self) -> None:
+        """The index could not be read; perhaps it can by now. Raises `Wanting`."""
+        now_s = self._now_s()
+        if now_s - self._index_checked_s >= _TRUSTED_FOR_S:
+            self._index_checked_s = now_s
+            self._due.add("index")
+        if self._due and not self._just_read():
+            raise Wanting(self.load)
 
     def _confirm_index(self, gitdir: GitDir, tracked: TrackedPaths, now_s: float) -> None:
         if not self._due and now_s - self._index_checked_s >= _TRUSTED_FOR_S:
@@ -191,28 +215,36 @@ class GitGround:
             self._read_for = (trio.lowlevel.current_task(), self._now_s() + _GRACE_S)
 
     async def _load_due(self, due: set[str]) -> None:
+        read = await trio.to_thread.run_sync(self._read, due)
+        self._excludes = read.excludes
+        if read.gitdir is not self._gitdir:
+            self.close()
+            self._gitdir = read.gitdir
+        self._tracked = read.tracked
+        if read.gitdir is None or read.tracked is None:
+            self._rules = None
+            return
+        if self._tracked_first is None:
+            self._tracked_first = read.tracked
+        if self._rules is None:
+            self._rules = IgnoreRules(self._root_fd, read.gitdir, read.tracked, read.excludes)
+        else:
+            self._rules.set_tracked(read.tracked)
+
+    def _read(self, due: set[str]) -> _Read:
+        gitdir, tracked = self._gitdir, None
         try:
-            await trio.to_thread.run_sync(self._load, due)
+            if "all" in due or self._rules is None:
+                # One that vanished is kept: its name stays git's ground, and another may come.
+                gitdir = find_git(self._root_fd) or gitdir
+            if gitdir is not None:
+                tracked = load_tracked(gitdir)
         except (VcsError, OSError) as error:
             log.warning("no path is scratch until git's data can be read: %s", error)
-            self._tracked = self._rules = None
-
-    def _load(self, due: set[str]) -> None:
-        if "all" in due or self._gitdir is None or self._rules is None:
-            self._load_all()
-            return
-        if "index" in due:
-            self._tracked = load_tracked(self._gitdir)
-            self._rules.set_tracked(self._tracked)
-
-    def _load_all(self) -> None:
-        self.close()
-        self._gitdir = find_git(self._root_fd)
-        if self._gitdir is not None:
-            self._tracked = load_tracked(self._gitdir)
-            if self._tracked_first is None:
-                self._tracked_first = self._tracked
-            self._rules = IgnoreRules(self._root_fd, self._gitdir, self._tracked)
+        excludes = self._excludes
+        if excludes is None:
+            excludes = load_excludes(self._root_fd, gitdir) if gitdir else Excludes()
+        return _Read(gitdir, tracked, excludes)
 
     async def _prepare(self, directory: bytes) -> None:
         rules = self._rules

@@ -53,10 +53,16 @@ class _Directory:
 class IgnoreRules:
     """Answers `is_scratch` for one working tree. Memory is bounded: a full cache is emptied and filled anew."""
 
-    def __init__(self, root_fd: int, gitdir: GitDir | None, tracked: TrackedPaths) -> None:
-        """Read the excludes (runs git: a worker thread's job). Without a git directory nothing is scratch.
+    def __init__(
+        self,
+        root_fd: int,
+        gitdir: GitDir | None,
+        tracked: TrackedPaths,
+        excludes: Excludes | None = None,
+    ) -> None:
+        """Without a git directory nothing is scratch. Both descriptors stay the caller's, open as long as this is used.
 
-        Both descriptors stay the caller's and must stay open as long as this is used.
+        Unless `excludes` are given, they are read now, which runs git: a worker thread's job.
         """
         self._root_fd = root_fd
         self._gitdir = gitdir
@@ -67,8 +73,9 @@ class IgnoreRules:
         self._directories: dict[bytes, _Directory] = {}
         self._files: dict[bytes, IgnoreFile] = {}
         self._sets = 0
-        self._excludes = Excludes(distrust="not a git working tree: nothing is scratch")
-        self.refresh_excludes()
+        self._excludes = excludes or Excludes(distrust="not a git working tree: nothing is scratch")
+        if excludes is None:
+            self.refresh_excludes()
 
     @property
     def problems(self) -> list[str]:
@@ -155,7 +162,12 @@ class IgnoreRules:
             or tracked.is_below_tracked(path)
         ):
             return False
-        return self._directory(path.rpartition(b"/")[0]).ignores(path, is_dir)
+        parent, _, name = path.rpartition(b"/")
+        directory = self._directory(parent)
+        if name == b".gitignore" and not directory.ignored:
+            # It is read, so it decides about other paths, though it may be ignored itself (`.*`).
+            return False
+        return directory.ignores(path, is_dir)
 
     def _directory(self, path: bytes) -> _Directory:
         """The rules in directory `path`, built from the nearest ancestor whose rules are known."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -180,3 +181,89 @@ def test_scratch_stays_writable_while_git_and_builds_are_busy(mount: Mounted) ->
         subprocess.Popen(["sh", "-c", loop], cwd=mount.root, env=environment()) for loop in loops
     ]
     assert [process.wait(timeout=60) for process in running] == [0, 0, 0]
+
+
+def git_in(mount: Mounted, *arguments: str) -> None:
+    """Run git inside the mount."""
+    command = ["git", "-C", mount.root, *arguments]
+    subprocess.run(command, check=True, env=environment(), capture_output=True)
+
+
+def test_an_open_file_that_stops_being_scratch_is_not_written_any_more(mount: Mounted) -> None:
+    """Somebody else may lease it now (P2: checked at each change)."""
+    descriptors = [
+        os.open(f"{mount.root}/{name}", os.O_CREAT | os.O_WRONLY) for name in ("a.o", "src/gen")
+    ]
+    for fd in descriptors:
+        os.write(fd, b"built")
+    git_in(mount, "add", "-f", "a.o")
+    Path(mount.source, "src/.gitignore").write_text("")
+    mount.tell("ahead", ahead_s=2)
+    for fd in descriptors:
+        assert refusal(lambda fd=fd: os.pwrite(fd, b"bad", 0)) == "EACCES"  # type: ignore[misc]
+    mount.hold({"token": 1, "globs": ["a.o"]})
+    os.pwrite(descriptors[0], b"B", 0)
+    for fd in descriptors:
+        os.close(fd)
+    assert Path(mount.source, "a.o").read_text() == "Built"
+
+
+def test_an_ignore_file_that_is_ignored_itself_needs_a_lease(mount: Mounted) -> None:
+    """It is read all the same: whoever writes it decides what is scratch beside it."""
+    mount.hold({"token": 1, "globs": [".gitignore"]})
+    Path(mount.root, ".gitignore").write_text("build/\n*.o\n.*\n")
+    mount.hold()
+    Path(mount.source, "src/theirs").write_text("theirs")
+    write(mount, "src/.hidden")()
+    for name in ("build.o", "src/.x"):
+        os.mkdir(f"{mount.root}/{name}")
+        write(mount, f"{name}/.gitignore")()  # below what is ignored it says nothing
+    for name in ("src/.gitignore", ".gitignore", "new/.gitignore"):
+        os.makedirs(f"{mount.source}/{os.path.dirname(name)}", exist_ok=True)
+        assert refusal(write(mount, name, "*")) == "EACCES"
+    os.rename(f"{mount.source}/src/.gitignore", f"{mount.source}/src/was")
+    assert refusal(write(mount, "src/.gitignore", "*")) == "EACCES"
+    source, goal = f"{mount.root}/src/.hidden", f"{mount.root}/src/.gitignore"
+    for call in (os.rename, os.link, os.symlink):
+        assert refusal(lambda call=call: call(source, goal)) == "EACCES"  # type: ignore[misc]
+    assert refusal(write(mount, "src/theirs")) == "EACCES"
+
+
+@pytest.mark.parametrize("again", ["repaired", "made anew"])
+def test_a_git_directory_that_breaks_and_comes_back_brings_no_rules(
+    mount: Mounted, again: str
+) -> None:
+    Path(mount.root, ".git/info/exclude").write_text("*\n")
+    whole = Path(mount.root, ".git/index").read_bytes()
+    Path(mount.root, ".git/index").write_bytes(b"junk")
+    mount.tell("ahead", ahead_s=2)
+    for name in ("new.c", "src/keep.o", "a.o"):
+        assert refusal(write(mount, name)) == "EACCES"
+    if again == "repaired":
+        Path(mount.root, ".git/index").write_bytes(whole)
+    else:
+        shutil.rmtree(f"{mount.root}/.git")
+        git_in(mount, "init", "-q")
+        Path(mount.root, ".git/info/exclude").write_text("*\n")
+    mount.tell("ahead", ahead_s=4)
+    write(mount, "a.o")()  # scratch is open again
+    for name in ("new.c", "src/keep.o", "build/tracked.o"):
+        assert refusal(write(mount, name)) == "EACCES"
+
+
+def test_a_git_directory_made_in_a_mount_brings_no_excludes(place: Path) -> None:
+    base = place / "made-later"
+    for name in ("source/src", "mount"):
+        (base / name).mkdir(parents=True)
+    (base / "source/src/theirs").write_text("theirs")
+    (base / "source/.gitignore").write_text("*.o\n")
+    leases = ("--lease", ".git", "--lease", ".git/**")
+    with mounted(str(base / "source"), str(base / "mount"), *leases) as mount:
+        git_in(mount, "init", "-q")
+        mount.hold()
+        Path(mount.root, ".git/info/exclude").write_text("*\n")
+        git_in(mount, "config", "core.excludesFile", f"{mount.root}/.git/info/exclude")
+        mount.tell("ahead", ahead_s=2)
+        write(mount, "a.o")()
+        for name in ("src/theirs", "src/new", ".gitignore"):
+            assert refusal(write(mount, name)) == "EACCES"

@@ -225,3 +225,15 @@ def test_an_answer_made_from_old_rules_is_not_remembered(
     may_go_on.set()
     asking.join(10)
     assert not rules.is_scratch(b"x.o", is_dir=False)
+
+
+def test_an_ignore_file_that_counts_is_never_scratch(repo: GitTree) -> None:
+    """It may be ignored itself, but whoever writes it says what else is."""
+    repo.write(b".gitignore", b".*\nout/\n")
+    rules = repo.rules()
+    assert rules.is_scratch(b"a/.other", is_dir=False)
+    for path in (b".gitignore", b"a/.gitignore", b"a/b/.gitignore"):
+        assert not rules.is_scratch(path, is_dir=False)
+        assert not rules.is_scratch(path, is_dir=True)
+    for path in (b"out/.gitignore", b"a/.x/.gitignore", b"a/.x/y/.gitignore"):
+        assert rules.is_scratch(path, is_dir=False)
