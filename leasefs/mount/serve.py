@@ -141,12 +141,23 @@ async def _serve_mounted(mountpoint: str, options: MountOptions, ready: Callable
         async with trio.open_nursery() as nursery:
             await nursery.start(_unmount_on_signal, mountpoint, ours, options.unmount_within_s)
             ready()
-            await pyfuse3.main()
+            await _until_unmounted(mountpoint, ours)
             nursery.cancel_scope.cancel()
     finally:
         # Never let libfuse unmount: after a fault the dead mount keeps the tree closed, and after an
         # orderly end there is nothing of ours left to unmount.
         pyfuse3.close(unmount=False)
+
+
+async def _until_unmounted(mountpoint: str, ours: Mount) -> None:
+    try:
+        await pyfuse3.main()
+    except* ConnectionAbortedError:
+        # A connection that is unmounted while requests wait (a process with many open files has just
+        # ended) is aborted by the kernel. So is one that somebody aborts; then the mount is still there.
+        there = top_at(mountpoint)
+        if there is not None and there.device == ours.device:
+            raise
 
 
 async def _unmount_on_signal(

@@ -105,6 +105,20 @@ def test_umount_from_outside_ends_the_daemon_well(base: Path) -> None:
         assert child.process.wait(timeout=10) == 0
 
 
+@pytest.mark.parametrize("from_outside", [True, False])
+def test_unmounted_while_closes_are_on_their_way_it_ends_well(
+    base: Path, from_outside: bool
+) -> None:
+    """The kernel aborts the connection then; that is no fault, so leases are given back."""
+    code = "import os,sys\nfor _ in range(200): os.open(sys.argv[1], os.O_RDONLY)"
+    for _ in range(5):
+        with mounted(str(base / "source"), str(base / "mount")) as child:
+            subprocess.run([sys.executable, "-c", code, base / "mount/f"], check=True)
+            if from_outside:
+                subprocess.run(["umount", base / "mount"], check=True)
+                assert child.process.wait(timeout=10) == 0
+
+
 def test_a_mount_in_use_is_said_to_be_and_then_detached(
     base: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
