@@ -31,5 +31,7 @@ def detach(mountpoint: str, *, lazy: bool) -> None:
         )
         if done.returncode == 0:
             return
-        problem = done.stderr.strip().rpartition(": ")[2] or f"exit code {done.returncode}"
+        said = done.stderr.strip().removeprefix("fusermount3: ")
+        problem = said.removeprefix(f"failed to unmount {mountpoint}: ")
+        problem = problem or f"fusermount3 ends with {done.returncode}"
     raise NotMounted(f"cannot unmount {mountpoint}: {problem}", path=mountpoint)

@@ -47,6 +47,18 @@ def test_a_setuid_mount_helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert host.mount_helper().level == OK
 
 
+def test_a_missing_mount_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = tmp_path / "mtab"
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    found = host.mount_table(str(table))
+    assert found.level == FAIL
+    assert f"ln -sf ../proc/self/mounts {table}" in found.advice
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert host.mount_table(str(table)).level == WARN
+    table.touch()
+    assert host.mount_table(str(table)).level == OK
+
+
 @pytest.mark.parametrize(
     ("content", "level"),
     [("user_allow_other\n", OK), ("#user_allow_other\n", WARN), ("", WARN), (None, WARN)],

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 OLDEST_GIT = (2, 25)
 FUSE_CONF = "/etc/fuse.conf"
+MOUNT_TABLE = "/etc/mtab"
 
 
 def host_findings() -> Iterator[Finding]:
     """All checks of this file, in the order in which they matter."""
     yield fuse_device()
     yield mount_helper()
+    yield mount_table()
     yield allow_other()
     yield bindings()
     yield git()
@@ -57,6 +59,15 @@ def mount_helper() -> Finding:
     advice = f"chown root {path} && chmod u+s {path}, as root"
     level = WARN if os.geteuid() == 0 else FAIL
     return Finding(level, "fusermount3", f"{path} is not setuid root", advice)
+
+
+def mount_table(path: str = MOUNT_TABLE) -> Finding:
+    """Without /etc/mtab fusermount3 mounts for an ordinary user, but never unmounts (bare chroots)."""
+    if os.access(path, os.R_OK):
+        return Finding(OK, path, "can be read")
+    level = WARN if os.geteuid() == 0 else FAIL
+    advice = f"fusermount3 unmounts nothing without it: ln -sf ../proc/self/mounts {path}, as root"
+    return Finding(level, path, "cannot be read", advice)
 
 
 def allow_other(path: str = FUSE_CONF) -> Finding:

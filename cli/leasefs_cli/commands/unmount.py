@@ -130,14 +130,17 @@ def _stop(daemon: MountFound, mount: Mount, *, lazy: bool) -> None:
         except LedgerUnavailable as error:
             _without_daemon(daemon, error, lazy=lazy)
             return
-        if process.ends_within(STOP_TIMEOUT_S):
-            return
+        ended = process.ends_within(STOP_TIMEOUT_S)
     there = top_at(daemon.mountpoint)
-    if there is not None and there.device == mount.device:
+    if there is None or there.device != mount.device:
+        return
+    if not ended:
         raise NotMounted(
             f"{daemon.mountpoint} is still mounted {STOP_TIMEOUT_S:g} s after its daemon ({daemon.pid}) was "
             "told to stop; unmount with --lazy"
         )
+    # It could not unmount and left a dead mount. What stops this process too is then told.
+    detach(daemon.mountpoint, lazy=lazy)
 
 
 def _without_daemon(daemon: MountFound, error: LedgerUnavailable, *, lazy: bool) -> None:
