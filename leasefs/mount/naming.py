@@ -69,7 +69,7 @@ async def _make(
     *,
     plain: bool = True,
 ) -> Entry:
-    parent, name = tree.directory(place[0], op, caller.pid), place[1]
+    parent, name = tree.directory(*place, op, caller.pid), place[1]
     last: list[Target] = []
 
     def describe() -> Sequence[Target]:
@@ -96,7 +96,7 @@ def _made(tree: Tree, allowed: Allowed, target: Target, parent: Node, name: byte
 async def link(tree: Tree, number: int, parent_number: int, name: bytes, caller: Caller) -> Entry:
     """Give a file one more name. All its names need a lease, the new one included."""
     node = tree.subject(number, Op.LINK, caller.pid)
-    parent = tree.directory(parent_number, Op.LINK, caller.pid)
+    parent = tree.directory(parent_number, name, Op.LINK, caller.pid)
     last: list[Target] = []
 
     def describe() -> Sequence[Target]:
@@ -135,7 +135,7 @@ async def rmdir(tree: Tree, parent_number: int, name: bytes, caller: Caller) -> 
 async def _take(
     tree: Tree, op: Op, place: tuple[int, bytes], call: Callable[..., None], caller: Caller
 ) -> None:
-    parent, name = tree.directory(place[0], op, caller.pid), place[1]
+    parent, name = tree.directory(*place, op, caller.pid), place[1]
     last: list[tuple[Target, os.stat_result]] = []
 
     def describe() -> Sequence[Target]:

@@ -103,7 +103,7 @@ async def create(
     A file that appeared meanwhile is opened instead, unless O_EXCL says otherwise, and only under
     the check that opening it needs.
     """
-    parent = tree.directory(parent_number, Op.CREATE, caller.pid)
+    parent = tree.directory(parent_number, name, Op.CREATE, caller.pid)
     target: list[Target] = []
 
     def describe() -> list[Target]:

@@ -55,8 +55,8 @@ async def rename(
     """
     if flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE):
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-    source = _End(tree.directory(old[0], Op.RENAME, caller.pid), old[1])
-    goal = _End(tree.directory(new[0], Op.RENAME, caller.pid), new[1])
+    source = _End(tree.directory(*old, Op.RENAME, caller.pid), old[1])
+    goal = _End(tree.directory(*new, Op.RENAME, caller.pid), new[1])
     allowed = await tree.gate.require(
         Op.RENAME, caller.pid, lambda: _describe(tree, source, goal, flags, caller)
     )

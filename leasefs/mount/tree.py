@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from leasefs.core.policy import Allowed, Op, Place, Reason, Refused, Target, decide
 from leasefs.mount.gate import Wanting
 from leasefs.mount.handles import Handles, OpenFile
+from leasefs.mount.inodes import ROOT_NUMBER
 from leasefs.mount.lower import Lower, stale
 from leasefs.mount.saves import Companions
 
@@ -67,8 +68,10 @@ class Tree:
             raise stale("unknown inode number")
         return node
 
-    def directory(self, number: int, op: Op, pid: int) -> Node:
-        """The directory in which a name is about to change. Refuses the control directory."""
+    def directory(self, number: int, name: bytes, op: Op, pid: int) -> Node:
+        """The directory in which `name` is about to change. Refuses the control directory."""
+        if number == ROOT_NUMBER and name == self.control.name:
+            number = self.control.number
         return self.subject(number, op, pid)
 
     def subject(self, number: int, op: Op, pid: int) -> Node:

@@ -14,7 +14,7 @@ import pytest
 from leasefs.testing.mounted import Mounted, mounted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 pytestmark = [pytest.mark.mount, pytest.mark.root]
 
@@ -91,3 +91,26 @@ def test_cannot_be_changed(mount: Mounted, command: str) -> None:
     assert os.strerror(errno.EROFS) in done.stderr
     assert Path(mount.root, ".leasefs/agent").read_text() == "agent-07\n"
     assert Path(mount.source, ".leasefs/agent").read_text() == "a liar"
+
+
+@pytest.mark.parametrize("in_the_tree", [True, False])
+def test_its_name_is_refused_whatever_lies_beneath(mount: Mounted, in_the_tree: bool) -> None:
+    """Also where the tree beneath has no such name, and a look there would find nothing."""
+    if not in_the_tree:
+        os.rename(f"{mount.source}/.leasefs", f"{mount.source}/moved")
+    control, name = f"{mount.root}/.leasefs", f"{mount.root}/new"
+    calls: list[Callable[[], object]] = [
+        lambda: os.rename(control, name),
+        lambda: os.rename(f"{mount.root}/f", control),
+        lambda: os.rmdir(control),
+        lambda: os.chmod(control, 0o777),
+    ]
+    mount.hold({"token": 1, "globs": ["**"]})
+    before = len(mount.report()["refusals"])
+    for call in calls:
+        with pytest.raises(OSError, match=r"Read-only|Is a directory|Not a directory"):
+            call()
+    assert len(mount.report()["refusals"]) > before
+    reasons = {refusal["reason"] for refusal in mount.report()["refusals"][before:]}
+    assert reasons == {"CONTROL"}
+    assert not os.path.exists(name)

@@ -109,7 +109,7 @@ def test_umount_from_outside_ends_the_daemon_well(base: Path) -> None:
 def test_unmounted_while_closes_are_on_their_way_it_ends_well(
     base: Path, from_outside: bool
 ) -> None:
-    """The kernel aborts the connection then; that is no fault, so leases are given back."""
+    """The kernel aborts the connection then; that is no fault, and no end with an error."""
     code = "import os,sys\nfor _ in range(200): os.open(sys.argv[1], os.O_RDONLY)"
     for _ in range(5):
         with mounted(str(base / "source"), str(base / "mount")) as child:
