@@ -1,0 +1,30 @@
+"""What every test may rely on, however the run was started."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True, scope="session")
+def nothing_is_ignored_by_children() -> Iterator[None]:
+    """The programs under test get SIGINT and its kind as from a terminal.
+
+    `nohup` and a shell's `&` start a run with them ignored, and what is ignored stays so across exec(2);
+    what is caught starts as the default. The run itself goes on not minding them.
+    """
+    ignored = [
+        number
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+        if signal.getsignal(number) is signal.SIG_IGN
+    ]
+    for number in ignored:
+        signal.signal(number, lambda _number, _frame: None)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
