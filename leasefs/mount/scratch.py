@@ -96,9 +96,10 @@ class GitGround:
         directory = path.rpartition(b"/")[0]
         if not self._rules.is_prepared(directory):
             raise Wanting(lambda: self._prepare(directory))
+        self._confirm_ignores(directory)
         if not self._rules.is_scratch(path, is_dir) or self._was_tracked(path, is_dir=is_dir):
             return Place.TREE
-        self._confirm(directory)
+        self._confirm_index()
         return Place.SCRATCH
 
     def is_tracked(self, path: bytes) -> bool:
@@ -156,11 +157,9 @@ class GitGround:
 
     # -- is what was read still current --------------------------------------------------------
 
-    def _confirm(self, directory: bytes) -> None:
-        """Raises `Wanting` if the index or an ignore file above `directory` is not the one that was read."""
+    def _confirm_ignores(self, directory: bytes) -> None:
+        """Raises `Wanting` if an ignore file above `directory` is not the one that was read."""
         now_s = self._now_s()
-        if self._gitdir is not None and self._tracked is not None:
-            self._confirm_index(self._gitdir, self._tracked, now_s)
         for above in _with_ancestors(directory):
             known = self._ignores.get(above)
             if known is None or now_s - known[0] < _TRUSTED_FOR_S:
@@ -179,10 +178,12 @@ class GitGround:
         if self._due and not self._just_read():
             raise Wanting(self.load)
 
-    def _confirm_index(self, gitdir: GitDir, tracked: TrackedPaths, now_s: float) -> None:
+    def _confirm_index(self) -> None:
+        """Raises `Wanting` if the index is not the one that was read."""
+        now_s, gitdir, tracked = self._now_s(), self._gitdir, self._tracked
         if not self._due and now_s - self._index_checked_s >= _TRUSTED_FOR_S:
             self._index_checked_s = now_s
-            if not tracked.is_current(gitdir):
+            if gitdir is not None and tracked is not None and not tracked.is_current(gitdir):
                 self._due.add("index")
         if self._due and not self._just_read():
             raise Wanting(self.load)

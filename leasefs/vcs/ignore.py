@@ -30,6 +30,8 @@ _ANSWERS = 1 << 16
 _DIRECTORIES = 1 << 14
 _SETS = 256
 _PROBLEMS = 100
+# Want of something that is there again in a moment: not an answer to remember.
+_PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,11 @@ class IgnoreRules:
         return found is not None and (known == directory or found.ignored)
 
     def prepare(self, directory: bytes) -> None:
-        """Read and compile the ignore files that hold in `directory`; up to about a second if they are huge."""
+        """Read and compile the ignore files that hold in `directory`; up to about a second if they are huge.
+
+        Raises:
+            OSError: descriptors or memory ran out; nothing is remembered then.
+        """
         self._directory(directory)
 
     def invalidate(self, path: bytes) -> None:
@@ -225,6 +231,8 @@ class IgnoreRules:
                 return None
             return refused_file(base, f"{shown} is {error}; nothing here is scratch")
         except OSError as error:
+            if error.errno in _PASSING:
+                raise
             return refused_file(base, f"{shown} cannot be read: {error.strerror}")
         if content is None:
             if path not in self._tracked.skipped_ignore_files:

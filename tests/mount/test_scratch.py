@@ -111,6 +111,14 @@ def test_changed_rules_beneath_count_within_a_second(mount: Mounted) -> None:
     assert refusal(write(mount, "b.o")) == "EACCES"
 
 
+@pytest.mark.parametrize("name", [".gitignore", "src/.gitignore"])
+def test_rules_that_come_to_be_beneath_count_within_a_second(mount: Mounted, name: str) -> None:
+    assert refusal(write(mount, "src/a.log")) == "EACCES"
+    Path(mount.source, name).write_text("*.log\n")
+    mount.tell("ahead", ahead_s=2)
+    write(mount, "src/a.log")()
+
+
 def test_a_file_that_gets_tracked_stops_being_scratch(mount: Mounted) -> None:
     write(mount, "a.o")()
     git_in = ["git", "-C", mount.root, "add", "-f", "a.o"]

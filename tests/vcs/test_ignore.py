@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
+from leasefs.vcs import ignore
 from leasefs.vcs.tracked import load_tracked
 
 if TYPE_CHECKING:
@@ -237,3 +239,21 @@ def test_an_ignore_file_that_counts_is_never_scratch(repo: GitTree) -> None:
         assert not rules.is_scratch(path, is_dir=True)
     for path in (b"out/.gitignore", b"a/.x/.gitignore", b"a/.x/y/.gitignore"):
         assert rules.is_scratch(path, is_dir=False)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM])
+def test_what_runs_out_for_a_moment_is_no_answer_to_remember(
+    repo: GitTree, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    repo.write(b".gitignore", b"*.o\n")
+    rules = repo.rules()
+    with monkeypatch.context() as patched:
+
+        def failing(*_: object) -> bytes:
+            raise OSError(number, os.strerror(number))
+
+        patched.setattr(ignore, "read_file", failing)
+        with pytest.raises(OSError, match=os.strerror(number)):
+            rules.is_scratch(b"a.o", is_dir=False)
+    assert rules.is_scratch(b"a.o", is_dir=False)
+    assert rules.problems == []
