@@ -211,8 +211,9 @@ def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
 def as_user(user: int) -> list[str]:
     """The beginning of a command line that runs the rest as that user."""
     ids = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-    if not _everyone_reaches(os.path.realpath(sys.executable)):
-        # The interpreter lies in somebody's home; let the child read it, which gives no right to write.
+    needed = os.path.realpath(sys.executable), sys.prefix, os.path.dirname(__file__)
+    if not all(_everyone_reaches(path) for path in needed):
+        # What runs lies in somebody's home; let the child read it, which gives no right to write.
         ids += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
     return ["setpriv", *ids, "--"]
 
