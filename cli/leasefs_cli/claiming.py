@@ -19,6 +19,7 @@ from leasefs_cli.printing import tell
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from leasefs.client.blocking import Link
     from leasefs_cli.place import Place
 
 # Signals wait for this long at most while a claim that was cut short is given back.
@@ -55,10 +56,21 @@ def understood(place: Place, wish: Wish) -> list[Understood]:
 
 
 class Claimed(NamedTuple):
-    """A granted lease. `is_new`: this claim made it; else it was held already and only renewed."""
+    """A granted lease, and the key of the claim.
+
+    `is_new`: this claim made it; else it was held already and only renewed.
+    """
 
     lease: api.Body
+    key: str
     is_new: bool
+
+    def give_back(self, link: Link, *, in_mount: bool) -> None:
+        """Release it if nobody else claimed it. Raises what the ledger refuses."""
+        if in_mount:
+            link.send(api.leave(self.lease["lease"], key=self.key))
+        elif self.is_new:
+            link.send(api.release(self.lease["lease"], key=new_key()))
 
 
 @contextlib.contextmanager
@@ -74,9 +86,10 @@ def claimed(
         ClaimConflict, Deadlock, WaitTimedOut: as the queue has it.
         LeasefsError: whatever else the ledger refuses.
     """
+    key = new_key()
     call = api.claim(
         [meaning.glob for meaning in meanings],
-        key=new_key(),
+        key=key,
         shared=wish.shared,
         ttl_s=wish.ttl_s,
         priority=wish.priority,
@@ -92,11 +105,11 @@ def claimed(
                 _tell_meanings(wish.globs, meanings)
             if answer["state"] == "waiting":
                 answer = _wait(place, answer, wish.wait_s, quiet=quiet)
-            yield Claimed(answer, is_new)
+            yield Claimed(answer, key, is_new)
         except BaseException as failure:
             if not isinstance(failure, LeasefsError) or failure.code == "unavailable":
                 with deaf_to_signals():
-                    _undo(place, call, began_s, failure)
+                    _undo(place, call, key, began_s, failure)
             raise
 
 
@@ -119,13 +132,14 @@ def _wait(place: Place, waiting: api.Body, wait_s: float | None, *, quiet: bool)
         line.close()
 
 
-def _undo(place: Place, call: api.Call, began_s: float, failure: BaseException) -> None:
+def _undo(place: Place, call: api.Call, key: str, began_s: float, failure: BaseException) -> None:
     """Give back what the claim made. Asked again under its key, it says what that is (P6)."""
     link = place.link.hurried(UNDO_TIMEOUT_S)
     try:
         answer = link.send(call)
-        if answer["state"] != "ended" and _is_new(answer, began_s):
-            link.send(api.release(answer["lease"], key=new_key()))
+        if answer["state"] != "ended":
+            made = Claimed(answer, key, _is_new(answer, began_s))
+            made.give_back(link, in_mount=place.mount is not None)
     except LedgerUnavailable as error:
         if not isinstance(failure, LedgerUnavailable):
             failure.add_note(f"the claim may have been made: {error.message}")

@@ -194,6 +194,14 @@ def use(lease_id: str, *, pid: int | None = None, program: str = "") -> Call:
     return Call("POST", "/v1/mount/uses", body)
 
 
+def leave(lease_id: str, *, key: str) -> Call:
+    """Of a mount's control socket: the claim with this key is done with (LeaseAnswer).
+
+    Its lease is released, unless other claims of the mount led to it too.
+    """
+    return Call("POST", "/v1/mount/leave", {"lease": lease_id, "key": key})
+
+
 def encode(call: Call) -> bytes:
     """The body's bytes: ASCII JSON, so that lone surrogates (names not in UTF-8) survive."""
     return b"" if call.body is None else json.dumps(call.body, separators=(",", ":")).encode()

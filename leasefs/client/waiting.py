@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasefs.client import api
-from leasefs.client.clock import BoottimeClock
+from leasefs.client.clock import BoottimeClock, pause
 from leasefs.client.ids import new_key
-from leasefs.core.errors import LeasefsError, LeaseLost, UnknownLease, WaitTimedOut
+from leasefs.core.errors import (
+    LeasefsError,
+    LeaseLost,
+    LedgerUnavailable,
+    UnknownLease,
+    WaitTimedOut,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +23,9 @@ if TYPE_CHECKING:
 # How long one answer may be held back. Short enough to show a moved queue, and to keep a session alive
 # that has no mount to beat for it (the ledger drops the claims of one that is silent for 90 s).
 TURN_S = 20.0
+# How long a ledger may be away before the waiting ends.
+AWAY_S = 30.0
+RETRY_S = 0.2
 
 
 def wait_for_grant(
@@ -60,10 +69,26 @@ def _wait(
         left_s = TURN_S if deadline_s is None else deadline_s - clock.now_s()
         if left_s <= 0:
             raise WaitTimedOut(_too_late(waiting, timeout_s), lease=waiting["lease"])
-        if link.credentials is not None:
-            link.send(api.heartbeat(link.credentials.session))
-        waiting = link.send(api.lease(waiting["lease"], wait_s=min(TURN_S, left_s)))
+        waiting = _news(link, waiting["lease"], min(TURN_S, left_s), clock)
     return waiting
+
+
+def _news(link: Link, lease_id: str, wait_s: float, clock: BoottimeClock) -> api.Body:
+    """What the ledger says next. It keeps the claim while it is away, so its return is waited for."""
+    give_up_at_s = clock.now_s() + AWAY_S
+    while True:
+        try:
+            if link.credentials is not None:
+                link.send(api.heartbeat(link.credentials.session))
+            return link.send(api.lease(lease_id, wait_s=wait_s))
+        except LedgerUnavailable as error:
+            mount_is_gone = link.credentials is None and error.details.get("url") == (
+                link.address.url
+            )
+            if mount_is_gone or clock.now_s() >= give_up_at_s:
+                raise
+        pause(RETRY_S)
+        wait_s = 0.0
 
 
 def _place(waiting: api.Body) -> object:

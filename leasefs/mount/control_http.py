@@ -50,7 +50,15 @@ class Streaming(NamedTuple):
     events: AsyncGenerator[StreamEvent, None]
 
 
-Answer = tuple[int, dict[str, Any]] | Streaming
+class Told(NamedTuple):
+    """An answer whose sender wants to know if it went out: `heard` is called with that, once."""
+
+    status: int
+    body: dict[str, Any]
+    heard: Callable[[bool], None]
+
+
+Answer = tuple[int, dict[str, Any]] | Told | Streaming
 
 
 class TooLarge(InvalidRequest):
@@ -116,6 +124,9 @@ class _Conversation:
     async def _respond(self, request: Request) -> None:
         try:
             answer = await self._handler(request)
+            if isinstance(answer, Told):
+                await self._tell(answer)
+                return
             if not isinstance(answer, Streaming):
                 await self._say(*answer)
                 return
@@ -170,6 +181,14 @@ class _Conversation:
             h11.Data(data=data),
             h11.EndOfMessage(),
         )
+
+    async def _tell(self, answer: Told) -> None:
+        heard = False
+        try:
+            await self._say(answer.status, answer.body)
+            heard = True
+        finally:
+            answer.heard(heard)
 
     async def _send(self, *events: h11.Event) -> None:
         await self._stream.send_all(b"".join(self._http.send(event) or b"" for event in events))

@@ -18,12 +18,19 @@ from leasefs.client import api
 from leasefs.client.ids import new_key
 from leasefs.client.process import program_name
 from leasefs.client.sse import StreamEvent
-from leasefs.core.errors import Denied, InvalidRequest, LeasefsError
+from leasefs.core.errors import (
+    Denied,
+    InvalidRequest,
+    LeasefsError,
+    LedgerUnavailable,
+    UnknownLease,
+)
 from leasefs.mount.control_files import lease_facts, refusal_facts
-from leasefs.mount.control_http import Answer, Request, Streaming, TooLarge
+from leasefs.mount.control_http import Answer, Request, Streaming, Told, TooLarge
+from leasefs.mount.giving_back import GivingBack, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from leasefs.client.lessee import Lessee
     from leasefs.client.transport import Transport
@@ -71,7 +78,10 @@ def refusal(error: LeasefsError) -> tuple[int, dict[str, Any]]:
 
 
 class ControlServer:
-    """Answers the requests. `about` are the facts of `mount.json`; `tree_uid` owns the tree's root."""
+    """Answers the requests. `about` are the facts of `mount.json`; `tree_uid` owns the tree's root.
+
+    `revive`, if given, may start a ledger when there is none, and raises what `Transport.send` raises.
+    """
 
     def __init__(
         self,
@@ -80,15 +90,34 @@ class ControlServer:
         refusals: RefusalLog,
         about: dict[str, Any],
         tree_uid: int,
+        revive: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        self.tree_uid = tree_uid
         self._lessee = lessee
+        self._revive = revive
+        self._giving_back = GivingBack(lessee)
+        self._wanted = Wanted()
         self._transport = transport
         self._refusals = refusals
         self._about = about
         self._allowed = {0, os.geteuid(), tree_uid}
 
+    async def run(self) -> None:
+        """Do what no request waits for, for ever."""
+        await self._giving_back.run()
+
     async def handle(self, request: Request) -> Answer:
         """One request. Raises LeasefsError for what is refused."""
+        try:
+            return await self._handle(request)
+        except LedgerUnavailable as error:
+            # One that does not answer runs; one that is not there can be started. Asked twice, all act once.
+            if self._revive is None or "waited_s" in error.details:
+                raise
+            await self._revive()
+            return await self._handle(request)
+
+    async def _handle(self, request: Request) -> Answer:
         if request.peer.uid not in self._allowed:
             raise Denied(
                 f"this mount belongs to another user; user {request.peer.uid} may not use its leases",
@@ -111,13 +140,35 @@ class ControlServer:
 
     async def _claim(self, request: Request) -> Answer:
         call = api.Call("POST", "/v1/leases", request.body or {}, needs_session=True)
+        began_s = self._lessee.now_s()
         answer = await self._lessee.claim(call)
-        return (202 if answer["state"] == "waiting" else 201), answer
+        lease_id = answer["lease"]
+        self._wanted.by(lease_id, str(call.body.get("key")) if call.body else "")
+        if answer["state"] == "waiting":
+            self._giving_back.made(lease_id)
+            return self._told_of(202, answer)
+        if (answer.get("held_for_s") or 0.0) <= self._lessee.now_s() - began_s:
+            self._giving_back.made(lease_id)  # not held before this claim
+        return self._told_of(201, answer)
+
+    def _told_of(self, status: int, answer: api.Body) -> Told:
+        """What became of a claim; once its maker has heard that, it is not watched any more."""
+        lease_id, over = answer["lease"], answer["state"] != "waiting"
+
+        def heard(heard: bool) -> None:
+            if not heard:
+                self._giving_back.unheard(lease_id)
+            elif over:
+                self._giving_back.known(lease_id)
+
+        return Told(status, answer, heard)
 
     async def _lease(self, request: Request, lease_id: str) -> Answer:
         if request.method == "GET":
-            return 200, await self._lessee.waited(lease_id, _wait_s(request))
+            with self._giving_back.asking(lease_id):
+                return self._told_of(200, await self._lessee.waited(lease_id, _wait_s(request)))
         if request.method == "DELETE":
+            self._giving_back.known(lease_id)
             return 200, await self._lessee.release(lease_id, request.query.get("key") or new_key())
         raise _wrong_method(request)
 
@@ -165,6 +216,8 @@ class ControlServer:
                 return 200, await self._lessee.renew_all()
             case "uses":
                 return self._use(request)
+            case "leave":
+                return 200, await self._leave(request)
         raise NotFound(f"{request.path} is not something that a mount can do")
 
     def _facts(self) -> dict[str, Any]:
@@ -190,15 +243,28 @@ class ControlServer:
         lease_id, pid = body.get("lease"), body.get("pid", request.peer.pid)
         if not isinstance(lease_id, str) or not isinstance(pid, int):
             raise InvalidRequest("a use names a `lease`, and perhaps a `pid` and a `program`")
+        if all(lease.lease_id != lease_id for lease in self._lessee.view.leases):
+            raise UnknownLease(lease_id)
         program = str(body.get("program") or program_name(pid))
-        token, use_id = self._lessee.use(lease_id, pid, program)
-        return Streaming(self._used(lease_id, token, use_id))
+        return Streaming(self._used(lease_id, pid, program))
+
+    async def _leave(self, request: Request) -> api.Body:
+        """A claim is done with: its lease is released, unless other claims led to it too."""
+        body = request.body or {}
+        lease_id, key = body.get("lease"), body.get("key")
+        if not (isinstance(lease_id, str) and isinstance(key, str)):
+            raise InvalidRequest("leaving names a `lease`, and the `key` of the claim")
+        if self._wanted.without(lease_id, key):
+            return await self._lessee.waited(lease_id, 0.0)
+        self._giving_back.known(lease_id)
+        return await self._lessee.release(lease_id, new_key())
 
     async def _used(
-        self, lease_id: str, token: int, use_id: int
+        self, lease_id: str, pid: int, program: str
     ) -> AsyncGenerator[StreamEvent, None]:
-        """What becomes of a lease while something uses it; its use ends with this stream."""
+        """What becomes of a lease while something uses it; its use begins and ends with this stream."""
         lessee, said = self._lessee, ""
+        token, use_id = lessee.use(lease_id, pid, program)
         try:
             while (lease := lessee.view.by_token.get(token)) is not None:
                 left_s = lease.trusted_until_s - lessee.now_s()

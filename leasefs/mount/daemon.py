@@ -85,7 +85,9 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
         await revive()
         await lessee.open(replace=config.replace)
     try:
-        await _serve_all(options, lessee, link, about, tree.owner_uid, ready)
+        refusals = RefusalLog(lessee.refused)
+        control = ControlServer(lessee, link, refusals, about, tree.owner_uid, revive)
+        await _serve_all(options, lessee, control, refusals, about, ready)
     finally:
         with trio.CancelScope(shield=True):
             await lessee.end()
@@ -95,14 +97,12 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
 async def _serve_all(
     options: MountOptions,
     lessee: Lessee,
-    link: TrioLink,
+    control: ControlServer,
+    refusals: RefusalLog,
     about: dict[str, Any],
-    tree_uid: int,
     ready: Callable[[dict[str, Any]], None],
 ) -> None:
-    refusals = RefusalLog(lessee.refused)
-    control = ControlServer(lessee, link, refusals, about, tree_uid)
-    listener = listen(parse_url(about["control"]).socket_path, tree_uid)
+    listener = listen(parse_url(about["control"]).socket_path, control.tree_uid)
     with contextlib.ExitStack() as until_the_end:
         until_the_end.callback(_unlink, parse_url(about["control"]).socket_path)
 
@@ -112,6 +112,7 @@ async def _serve_all(
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lessee.run)
+            nursery.start_soon(control.run)
             nursery.start_soon(serve_http, listener, control.handle, refusal)
             await serve(options, lessee, _contents(lessee, refusals, about), mounted, refusals)
             nursery.cancel_scope.cancel()

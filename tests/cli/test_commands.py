@@ -93,6 +93,7 @@ def ledger(monkeypatch: pytest.MonkeyPatch) -> FakeLedger:
             "POST /v1/leases": LEASE,
             "DELETE /v1/leases/L7": {**LEASE, "state": "ended"},
             "DELETE /v1/leases/L9": {**WAITING, "state": "ended"},
+            "POST /v1/mount/leave": {**LEASE, "state": "ended"},
         }
     )
     monkeypatch.setattr(blocking.Link, "send", lambda link, call: fake.send(link, call))
@@ -243,22 +244,15 @@ def test_a_claim_interrupted_before_its_answer_is_given_back(here: Any, ledger: 
     assert first.body is not None
     assert second.body is not None
     assert first.body["key"] == second.body["key"]
-    assert len(ledger.sent("DELETE", "/v1/leases/L7")) == 1
-
-
-def test_a_claim_interrupted_over_what_was_held_before_gives_nothing_back(
-    here: Any, ledger: FakeLedger
-) -> None:
-    ledger.answers["POST /v1/leases"] = [KeyboardInterrupt(), LEASE]
-    assert here("claim", "src/**").code == 130
-    assert ledger.sent("DELETE", "/v1/leases/L7") == []
+    (left,) = ledger.sent("POST", "/v1/mount/leave")
+    assert left.body == {"lease": "L7", "key": first.body["key"]}
 
 
 def test_a_claim_whose_answer_was_lost_is_given_back(here: Any, ledger: FakeLedger) -> None:
     """The ledger may have taken it; nobody knows of it."""
     ledger.answers["POST /v1/leases"] = [errors.LedgerUnavailable("too slow"), FRESH]
     assert here("claim", "src/**").code == 7
-    assert len(ledger.sent("DELETE", "/v1/leases/L7")) == 1
+    assert len(ledger.sent("POST", "/v1/mount/leave")) == 1
 
 
 def test_a_second_signal_does_not_stop_the_first_one_from_giving_back(
@@ -269,13 +263,13 @@ def test_a_second_signal_does_not_stop_the_first_one_from_giving_back(
     send = ledger.send
 
     def hammered(link: blocking.Link, call: api.Call) -> dict[str, Any]:
-        if call.method == "DELETE":
+        if call.method == "DELETE" or call.path.endswith("/leave"):
             os.kill(os.getpid(), signal.SIGINT)
         return send(link, call)
 
     monkeypatch.setattr(blocking.Link, "send", hammered)
     assert here("claim", "src/**", "--wait", "-q").code == 130
-    assert len(ledger.sent("DELETE", "/v1/leases/L9")) >= 1
+    assert len(ledger.sent("POST", "/v1/mount/leave")) == 1
 
 
 @pytest.mark.parametrize(
@@ -492,17 +486,11 @@ def test_run_releases_what_it_claimed_and_nothing_else(
     here: Any, ledger: FakeLedger, line: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blocking.Link, "stream", lambda *_: iter(()))
-    ledger.answers["POST /v1/leases"] = FRESH
     assert here(*line).code == 0
-    claimed = len(ledger.sent("POST", "/v1/leases"))
-    assert len(ledger.sent("DELETE", "/v1/leases/L7")) == claimed == line.count("--claim")
-
-
-def test_run_does_not_release_what_was_held_before_it(
-    here: Any, ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(blocking.Link, "stream", lambda *_: iter(()))
-    assert here("run", "--claim", "src", "true").code == 0
+    claimed = [call.body["key"] for call in ledger.sent("POST", "/v1/leases") if call.body]
+    left = [call.body["key"] for call in ledger.sent("POST", "/v1/mount/leave") if call.body]
+    assert left == claimed
+    assert len(claimed) == line.count("--claim")
     assert ledger.sent("DELETE", "/v1/leases/L7") == []
 
 

@@ -14,7 +14,7 @@ from leasefs_cli.checks.finding import FAIL, OK, WARN, Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-OLDEST_GIT = (2, 25)
+OLDEST_GIT = (2, 30)
 FUSE_CONF = "/etc/fuse.conf"
 MOUNT_TABLE = "/etc/mtab"
 

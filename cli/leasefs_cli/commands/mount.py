@@ -24,7 +24,7 @@ from leasefs_cli.teaching import json_option, teaching_command
         ),
         (
             "leasefs mount ~/repo ~/ws/agent-07 --agent agent-07",
-            "elsewhere: several agents, one tree",
+            "on an empty directory: several agents, one tree, none of them in place",
         ),
         (
             "leasefs mount ~/repo --agent agent-07 --replace",

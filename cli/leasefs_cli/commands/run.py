@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from leasefs.client import api
-from leasefs.client.ids import new_key
 from leasefs.core.errors import InvalidRequest, LeasefsError
 from leasefs_cli.child import run_child
 from leasefs_cli.claim_options import WaitingCommand, claim_options
@@ -20,7 +18,8 @@ from leasefs_cli.printing import tell
 from leasefs_cli.teaching import json_option, teaching_command
 
 if TYPE_CHECKING:
-    from leasefs_cli.claiming import WishOptions
+    from leasefs.client import api
+    from leasefs_cli.claiming import Claimed, WishOptions
     from leasefs_cli.place import Place
 
 
@@ -61,8 +60,8 @@ def command(
 ) -> int:
     """Run a command under leases, kept in use for as long as it runs.
 
-    With --claim the globs are claimed before and released after it, unless you held just these before;
-    without, all that you hold is kept.
+    With --claim the globs are claimed before and released after it, unless you claimed just these
+    yourself or another run needs them too; without, all that you hold is kept.
     Signals are passed on, and the exit code is the command's.
 
     If a lease is lost meanwhile (revoked, or taken after a long sleep of the machine) this is told on
@@ -77,8 +76,7 @@ def command(
         try:
             return _run(place, [granted.lease], command_line)
         finally:
-            if granted.is_new:
-                _give_back(place, granted.lease["lease"])
+            _give_back(place, granted)
 
 
 def _held(place: Place) -> list[api.Body]:
@@ -98,10 +96,10 @@ def _run(place: Place, leases: list[api.Body], command_line: tuple[str, ...]) ->
         keeper.stop()
 
 
-def _give_back(place: Place, lease_id: str) -> None:
+def _give_back(place: Place, granted: Claimed) -> None:
     """Release. A failure is told, but the exit code stays the command's."""
     try:
-        place.link.send(api.release(lease_id, key=new_key()))
+        granted.give_back(place.link, in_mount=place.mount is not None)
         forget_empty_shell(place)
     except LeasefsError as error:
-        tell(f"{lease_id} was not released: {error.message}")
+        tell(f"{granted.lease['lease']} was not released: {error.message}")
