@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,19 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What the markers ask for and is not here is a reason to skip, and said."""
+    lacking = {}
+    if os.geteuid() != 0:
+        lacking["root"] = "needs root"
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        lacking["mount"] = "needs /dev/fuse"
+    for item in items:
+        for marker, reason in lacking.items():
+            if item.get_closest_marker(marker):
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(autouse=True, scope="session")
