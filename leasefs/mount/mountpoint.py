@@ -115,8 +115,8 @@ def _check_free(options: MountOptions) -> None:
     if inside is not None:
         where = os.fsdecode(inside.mountpoint)
         raise NotMounted(
-            f"{options.source} lies inside the leasefs mount {where}; "
-            "mount the tree beneath it, or unmount that one first",
+            f"{options.source} lies inside the leasefs mount {where}. Several agents on one tree: "
+            f"leasefs unmount {where}, then mount it for each on an empty directory elsewhere",
             path=options.source,
         )
     if not options.in_place and os.listdir(mountpoint):
