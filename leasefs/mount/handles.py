@@ -32,6 +32,7 @@ class OpenFile:
     # Where the kernel says the file is. Watched on handles that need no lease: a file that somebody
     # moves out of scratch must not be written any more.
     text: str = ""
+    ground_seen_s: float = 0.0
     # Other names of the inode have to be leased too: each write is checked in full.
     aliased: bool = False
 

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 # mapping written through the same descriptor has to land where it belongs (pwrite(2), BUGS).
 _PASSED_ON = os.O_ACCMODE | os.O_SYNC | os.O_DSYNC | os.O_NOATIME
 
+# Asking what ground a path is at each write would cost a build a third of its speed; what git ignores
+# and tracks is itself looked at once in a second only.
+_GROUND_STAYS_S = 0.05
+
 
 class Opened(NamedTuple):
     """An open file's handle, and whether the pages that the kernel has of it are still right."""
@@ -220,10 +224,15 @@ def _is_still_free(tree: Tree, file: OpenFile) -> bool:
     """
     if os.readlink(f"/proc/self/fd/{file.fd}") != file.text or os.fstat(file.fd).st_nlink > 1:
         return False
+    now_s = tree.gate.holdings.now_s()
+    if now_s - file.ground_seen_s < _GROUND_STAYS_S:
+        return True
     try:
-        return tree.ground.place(file.path, is_dir=False) is not Place.TREE
+        free = tree.ground.place(file.path, is_dir=False) is not Place.TREE
     except Wanting:
         return False
+    file.ground_seen_s = now_s
+    return free
 
 
 def release(tree: Tree, handle: int) -> None:
