@@ -2,7 +2,8 @@
 
 An atomic save never writes the target: it creates a neighbour, then renames it over. A lease on the
 target alone must be enough for that (design: a companion file of an atomic save). Each rule names
-the tool that needs it.
+the tool that needs it. Names say nothing of what is there: the policy adds that companions are never
+directories.
 """
 
 from __future__ import annotations
