@@ -82,7 +82,8 @@ def _tell_notes(failure: BaseException) -> None:
 
 
 def _usage(failure: click.ClickException, as_json: bool) -> int:
-    message = failure.format_message().rstrip(".")
+    # click sets out choices on lines of their own; a failure is one line.
+    message = " ".join(failure.format_message().split()).rstrip(".")
     ctx = getattr(failure, "ctx", None)
     if ctx is not None and ctx.command_path and "--help" not in message:
         message = f"{message} (see `{ctx.command_path} --help`)"

@@ -182,9 +182,9 @@ def _stored_shell(agent: str | None) -> Place:
         and agent in (None, session.agent)
     ]
     if not candidates:
-        whose = f"agent {agent!r} holds" if agent else "no agent holds"
+        whose = f"agent {agent!r} holds nothing" if agent else "nobody holds anything"
         raise UnknownLease.restored(
-            f"{whose} nothing from a shell in {tree.root}, and this is not a mount; go to the mount that "
+            f"{whose} from a shell in {tree.root}, and this is not a mount; go to the mount that "
             "holds the lease, or see `leasefs leases`",
             {"agent": agent},
         )

@@ -96,6 +96,7 @@ TABLE = {
     "many wildcards": Bad(["claim", "*a" * 60], 2, "32 wildcards"),
     "open bracket": Bad(["claim", "src/[a"], 2, "write `\\[` for the character itself"),
     "no glob": Bad(["claim"], 2, "missing argument 'GLOB...'"),
+    "no shell": Bad(["completion"], 2, "Choose from: bash, zsh, fish"),
     "good and bad": Bad(["claim", "docs/**", ".."], 2, "outside"),
     "ttl 0": Bad(["claim", "a", "--ttl", "0"], 2, "give 1s to 1d"),
     "ttl negative": Bad(["claim", "a", "--ttl", "-5m"], 2, "give 1s to 1d"),
