@@ -116,6 +116,7 @@ async def link(tree: Tree, number: int, parent_number: int, name: bytes, caller:
         follow_symlinks=False,
     )
     entry = tree.entry(parent, name, tree.lower.lstat(parent, name))
+    tree.arrived(last[0], entry.stat)
     for file in tree.handles.files_of(node):
         file.aliased = True
     tree.changed(allowed, last[0].path)

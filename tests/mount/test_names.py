@@ -266,3 +266,18 @@ def test_an_alias_deep_down_is_found(mount: Mounted) -> None:
     mount.hold(lease(1, "**"))
     os.close(os.open(f"{mount.root}/in/sub/f", os.O_WRONLY))
     subprocess.run(["rm", "-rf", f"{mount.source}/out"], check=True)  # rmtree is not up to it
+
+
+def test_a_link_made_under_a_companion_name_can_be_taken_away_again(mount: Mounted) -> None:
+    """It is in the way of writing in place until then: the file has a name that is not leased."""
+    mount.hold(lease(1, "in/sub/f"))
+    leased, backup = f"{mount.root}/in/sub/f", f"{mount.root}/in/sub/f~"
+    os.link(leased, backup)
+    assert refusal(lambda: os.truncate(leased, 0)) == "EACCES"
+    assert mount.report()["refusals"][-1]["path"] == "in/sub/f~"
+    os.unlink(backup)
+    os.truncate(leased, 0)
+    Path(f"{leased}.new").write_text("new")
+    os.link(f"{leased}.new", f"{leased}.lock")
+    os.unlink(f"{leased}.lock")
+    os.rename(f"{leased}.new", leased)
