@@ -20,6 +20,12 @@ def test_named_tests_and_files_exist(page: Path) -> None:
             assert f"def {test}(" in (ROOT / file).read_text(), f"{page.name} names {file}::{test}"
 
 
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
 def test_every_promise_is_held_by_a_test() -> None:
     text = (ROOT / "docs" / "SEMANTICS.md").read_text()
     promises = re.split(r"\n\*\*P\d+ ", text.split("## Globs")[0])[1:]
