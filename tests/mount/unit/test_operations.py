@@ -234,6 +234,20 @@ async def test_a_directory_that_moved_elsewhere_is_not_written_under_its_old_nam
 
 
 @pytest.mark.trio
+async def test_a_rename_is_done_whatever_became_of_the_files_open_below(bench: Bench) -> None:
+    """One of them was moved out of the tree meanwhile; its handle is looked at when it writes next."""
+    handle = await bench.open("d/f", os.O_WRONLY)
+    await bench.look("d/sub/f")
+    (bench.source / "d/f").rename(bench.source.parent / f"{bench.source.name}-away")
+    await bench.operations.rename(ROOT, b"d", ROOT, b"e", 0, ctx())
+    assert sorted(os.listdir(bench.source / "e")) == ["sub"]
+    assert await bench.look("e/sub/f")
+    with pytest.raises(pyfuse3.FUSEError) as caught:
+        await bench.operations.write(handle, 0, b"x")
+    assert caught.value.errno == errno.ESTALE
+
+
+@pytest.mark.trio
 async def test_a_file_swapped_for_another_is_looked_up_again(bench: Bench) -> None:
     number = await bench.look("f")
     (bench.source / "g").write_text("g")
