@@ -248,6 +248,22 @@ async def test_a_rename_is_done_whatever_became_of_the_files_open_below(bench: B
 
 
 @pytest.mark.trio
+async def test_a_rename_is_done_though_a_file_below_has_a_name_that_moved(bench: Bench) -> None:
+    """Another mount moved the directory of its other name: no fault of this rename."""
+    (bench.source / "x").mkdir()
+    os.link(bench.source / "d/sub/f", bench.source / "x/g")
+    handle = await bench.open("d/sub/f", os.O_WRONLY)
+    await bench.look("x/g")
+    (bench.source / "d/sub").rename(bench.source / "moved")
+    await bench.operations.rename(ROOT, b"x", ROOT, b"y", 0, ctx())
+    assert await bench.look("y/g")
+    bench.holdings.view = HeldView([held(1, "y/**", "d/**")])
+    with pytest.raises(pyfuse3.FUSEError):
+        await bench.operations.write(handle, 0, b"new")
+    assert (bench.source / "y/g").read_text() == "d/sub/f"
+
+
+@pytest.mark.trio
 async def test_a_file_swapped_for_another_is_looked_up_again(bench: Bench) -> None:
     number = await bench.look("f")
     (bench.source / "g").write_text("g")
