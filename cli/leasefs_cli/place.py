@@ -10,15 +10,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from leasefs.client.blocking import Link
 from leasefs.client.find import MountFound, find_mount, mounts_of, require_mount
 from leasefs.client.understand import Roots
 from leasefs.core.errors import Denied, InvalidRequest, UnknownLease
+from leasefs_cli.mount_link import MountLink
 from leasefs_cli.printing import tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from leasefs.client.blocking import Link
     from leasefs.client.shell_session import ShellSession
     from leasefs_cli.tree import Tree
 
@@ -80,7 +81,7 @@ def view(path: str | None = None, *, everywhere: bool = False) -> View:
     found = mount_near((path,) if path else ())
     if found is not None:
         territory = None if everywhere else found.territory
-        return View(Link(control_url(found)), territory, roots_of(found), found)
+        return View(MountLink(found), territory, roots_of(found), found)
     from leasefs.client.embedded import ledger_link
     from leasefs_cli.tree import find_tree
 
@@ -95,7 +96,7 @@ def ledger_here() -> Link:
     """For what an operator does: through the mount here, else this user's ledger itself."""
     found = mount_near()
     if found is not None:
-        return Link(control_url(found))
+        return MountLink(found)
     from leasefs.client.embedded import ledger_link
 
     return ledger_link()
@@ -117,11 +118,6 @@ def mount_near(arguments: Sequence[str] = ()) -> MountFound | None:
             if found is not None:
                 return found
     return None
-
-
-def control_url(found: MountFound) -> str:
-    """The address of the mount's control socket."""
-    return found.control if ":" in found.control else f"unix:{found.control}"
 
 
 def roots_of(found: MountFound) -> Roots:
@@ -152,7 +148,7 @@ def _own_mount_of(agent: str) -> MountFound | None:
 
 
 def _in_mount(found: MountFound) -> Place:
-    link = Link(control_url(found))
+    link = MountLink(found)
     roots = roots_of(found)
     return Place(link, found.agent, found.session, found.territory, roots, mount=found)
 

@@ -11,6 +11,7 @@ from leasefs.core.errors import (
     LeasefsError,
     LeaseLost,
     LedgerUnavailable,
+    NotMounted,
     UnknownLease,
     WaitTimedOut,
 )
@@ -81,11 +82,8 @@ def _news(link: Link, lease_id: str, wait_s: float, clock: BoottimeClock) -> api
             if link.credentials is not None:
                 link.send(api.heartbeat(link.credentials.session))
             return link.send(api.lease(lease_id, wait_s=wait_s))
-        except LedgerUnavailable as error:
-            mount_is_gone = link.credentials is None and error.details.get("url") == (
-                link.address.url
-            )
-            if mount_is_gone or clock.now_s() >= give_up_at_s:
+        except LedgerUnavailable:
+            if clock.now_s() >= give_up_at_s:
                 raise
         pause(RETRY_S)
         wait_s = 0.0
@@ -99,8 +97,8 @@ def _withdraw(link: Link, lease_id: str, error: BaseException) -> None:
     """Leave the queue; `error` is what the caller hears, so a second failure is a note on it."""
     try:
         link.send(api.release(lease_id, key=new_key()))
-    except UnknownLease:
-        pass  # it is out of the queue already
+    except (UnknownLease, NotMounted):
+        pass  # it is out of the queue already, or with the mount its session is over
     except LeasefsError as away:
         error.add_note(f"claim {lease_id} could not be withdrawn: {away.message}")
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -517,6 +517,26 @@ def test_options_of_the_command_that_is_run_are_its_own(
     ran = here("run", *line)
     assert (ran.code, ran.out) == (0, printed)
     assert _body(ledger)["wait"] is waits
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "words"),
+    [
+        ("unix:/nowhere/ledger", 7, "gone"),
+        ("unix:/nowhere/control", 10, "the daemon of the mount at"),
+    ],
+)
+def test_a_mount_that_is_gone_is_not_called_a_ledger_that_is(
+    here: Any, monkeypatch: pytest.MonkeyPatch, url: str, code: int, words: str
+) -> None:
+    def gone(link: object, call: object) -> NoReturn:
+        raise errors.LedgerUnavailable("gone", url=url)
+
+    monkeypatch.setattr(blocking.Link, "send", gone)
+    ran = here("claim", "src/**")
+    assert (ran.code, ran.out) == (code, "")
+    assert words in ran.err
+    assert ran.err.count("\n") == 1
 
 
 def test_run_with_nothing_to_keep_is_refused(here: Any, ledger: FakeLedger) -> None:

@@ -15,7 +15,7 @@ from leasefs.mount.mountinfo import top_at
 from leasefs.mount.registry import forget
 from leasefs_cli.busy import users_of
 from leasefs_cli.detaching import detach
-from leasefs_cli.place import control_url
+from leasefs_cli.mount_link import control_url
 from leasefs_cli.printing import say, say_json, tell
 from leasefs_cli.server_process import Watched
 from leasefs_cli.teaching import json_option, teaching_command
