@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import socket
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from leasefs.client.sse import StreamEvent
+
+log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 1 << 20
 # A request that does not come to its end, and a connection without one, are not waited for longer.
@@ -72,7 +75,8 @@ async def serve_http(
 ) -> None:
     """Answer requests until cancelled. `refusal` puts a LeasefsError into status and body.
 
-    Any other exception of `handler` ends the server: it is a fault, and faults are not hidden.
+    Any other exception is a fault of ours: it is logged and answered with 500. It concerns one request,
+    and the mount of an agent that works goes on.
     """
     room = trio.CapacityLimiter(CONNECTIONS)
 
@@ -80,8 +84,10 @@ async def serve_http(
         async with room:
             try:
                 await _Conversation(stream, handler, refusal).run()
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                pass  # the peer is gone, and nobody else is concerned
+            except* (trio.BrokenResourceError, trio.ClosedResourceError):
+                pass  # the peer is gone, and nobody else is concerned; a stream's nursery groups it
+            except* Exception:
+                log.exception("a conversation on the control socket ended by a fault")
             finally:
                 stream.socket.close()
 
@@ -100,6 +106,7 @@ class _Conversation:
         self._refusal = refusal
         self._peer = peer_of(stream.socket)
         self._http = h11.Connection(h11.SERVER)
+        self._method = ""
 
     async def run(self) -> None:
         """One request after another, until one side has had enough."""
@@ -133,6 +140,12 @@ class _Conversation:
         except LeasefsError as error:
             await self._say(*self._refusal(error))
             return
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            raise
+        except Exception as error:
+            log.exception("%s %s failed", request.method, request.path)
+            await self._say(500, _fault(error))
+            return
         await self._stream_events(answer.events)
 
     async def _read(self) -> Request | None:
@@ -140,6 +153,7 @@ class _Conversation:
         head = await self._event()
         if not isinstance(head, h11.Request):
             return None
+        self._method = head.method.decode("ascii")
         raw = b""
         while not isinstance(event := await self._event(), h11.EndOfMessage):
             if isinstance(event, h11.Data):
@@ -149,7 +163,7 @@ class _Conversation:
         target = head.target.decode("ascii")
         path, _, query = target.partition("?")
         return Request(
-            method=head.method.decode("ascii"),
+            method=self._method,
             path=path,
             query=dict(parse_qsl(query, keep_blank_values=True, errors="surrogateescape")),
             target=target,
@@ -176,9 +190,11 @@ class _Conversation:
     async def _say(self, status: int, body: dict[str, Any]) -> None:
         data = json.dumps(body).encode()
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(data)))]
+        # The answer to HEAD has no body, whatever its length says (RFC 9110, 9.3.2).
+        shown = b"" if self._method == "HEAD" else data
         await self._send(
             h11.Response(status_code=status, headers=headers),
-            h11.Data(data=data),
+            h11.Data(data=shown),
             h11.EndOfMessage(),
         )
 
@@ -216,6 +232,11 @@ class _Conversation:
         while await self._stream.receive_some(_CHUNK):
             pass
         scope.cancel()
+
+
+def _fault(error: Exception) -> dict[str, Any]:
+    message = f"the mount failed at this: {type(error).__name__}; its log says more"
+    return {"error": {"code": "unexpected", "message": message, "details": {}}}
 
 
 async def _comment(send: Callable[[str], Awaitable[None]]) -> None:

@@ -254,6 +254,8 @@ class ControlServer:
         lease_id, key = body.get("lease"), body.get("key")
         if not (isinstance(lease_id, str) and isinstance(key, str)):
             raise InvalidRequest("leaving names a `lease`, and the `key` of the claim")
+        if not lease_id.isascii():
+            raise UnknownLease(lease_id)
         if self._wanted.without(lease_id, key):
             return await self._lessee.waited(lease_id, 0.0)
         self._giving_back.known(lease_id)
