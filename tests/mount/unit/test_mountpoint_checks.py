@@ -70,5 +70,8 @@ def test_others_only_where_fuse_conf_lets_them(
     check(options)
 
 
-def test_a_place_in_order_is_not_refused(options: MountOptions) -> None:
+def test_a_place_in_order_is_not_refused(
+    options: MountOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mountpoint, "user_allow_other", lambda: True)
     check(options)
