@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from leasefs.client.blocking import Link
+    from leasefs.client.understand import Roots
     from leasefs_cli.place import Place
 
 # Signals wait for this long at most while a claim that was cut short is given back.
@@ -49,10 +50,10 @@ class WishOptions(TypedDict):
     note: str
 
 
-def understood(place: Place, wish: Wish) -> list[Understood]:
+def understood(roots: Roots, wish: Wish) -> list[Understood]:
     """Each argument as the glob that it means. Raises BadPath or BadPattern."""
     cwd = os.getcwd()
-    return [understand(glob, place.roots, cwd, literal=wish.literal) for glob in wish.globs]
+    return [understand(glob, roots, cwd, literal=wish.literal) for glob in wish.globs]
 
 
 class Claimed(NamedTuple):
@@ -77,7 +78,7 @@ class Claimed(NamedTuple):
 def claimed(
     place: Place, wish: Wish, meanings: Sequence[Understood], *, quiet: bool, as_json: bool = False
 ) -> Iterator[Claimed]:
-    """A granted lease, for what is done within.
+    """A granted lease, for what is done within; a shell's session that got nothing is ended.
 
     Whatever cuts that short leaves no new claim behind: Ctrl-C, SIGTERM or SIGHUP at any moment, an
     answer that could not be written. Unless `quiet`, stderr tells what was understood (not with JSON, which says it) and the waiting.
@@ -110,7 +111,22 @@ def claimed(
             if not isinstance(failure, LeasefsError) or failure.code == "unavailable":
                 with deaf_to_signals():
                     _undo(place, call, key, began_s, failure)
+            _leave_if_empty(place, failure)
             raise
+
+
+def _leave_if_empty(place: Place, failure: BaseException) -> None:
+    """Free the agent's name again, if the claim was all that the shell's session was opened for."""
+    from leasefs_cli.own_claims import forget_empty_shell
+
+    with deaf_to_signals():
+        try:
+            forget_empty_shell(place._replace(link=place.link.hurried(UNDO_TIMEOUT_S)))
+        except LedgerUnavailable as error:
+            if not isinstance(failure, LedgerUnavailable):
+                failure.add_note(error.message)
+        except LeasefsError:
+            pass  # it is over already
 
 
 def _is_new(answer: api.Body, began_s: float) -> bool:

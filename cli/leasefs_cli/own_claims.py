@@ -36,11 +36,17 @@ def own_claims(place: Place) -> list[api.Body]:
 
 
 def forget_empty_shell(place: Place) -> None:
-    """End a shell's session that holds nothing any more, or its agent's name stays taken for a while."""
-    if place.shell is not None and not own_claims(place):
-        from leasefs.client.shell_session import end_shell_session
+    """End a shell's session that holds nothing any more, or its agent's name stays taken for a while.
 
-        end_shell_session(place.link, place.shell)
+    Not while another command of the agent uses it: that may be about to claim.
+    """
+    if place.shell is None:
+        return
+    from leasefs.client.shell_session import alone_with, end_shell_session
+
+    with alone_with(place.shell) as alone:
+        if alone and not own_claims(place):
+            end_shell_session(place.link, place.shell)
 
 
 def ids_named(place: Place, names: Sequence[str]) -> list[str]:

@@ -17,7 +17,7 @@ from leasefs_cli.mount_link import MountLink
 from leasefs_cli.printing import tell
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from leasefs.client.blocking import Link
     from leasefs.client.shell_session import ShellSession
@@ -45,26 +45,42 @@ class View(NamedTuple):
     mount: MountFound | None
 
 
-def acting_place(agent: str | None = None, arguments: Sequence[str] = ()) -> Place:
-    """The place from which leases are claimed; outside a mount a session is opened if need be.
+class Ground(NamedTuple):
+    """Where a command would act: `enter` makes it a Place, which outside a mount opens a session."""
+
+    roots: Roots
+    enter: Callable[[], Place]
+
+
+def acting_place(agent: str | None = None) -> Place:
+    """The place from which leases are claimed or kept. Raises as `ground_here`."""
+    return ground_here(agent).enter()
+
+
+def ground_here(agent: str | None = None, arguments: Sequence[str] = ()) -> Ground:
+    """The ground here, before anything is opened or asked.
 
     `arguments` are paths or globs of the command: from outside, an absolute one leads to its mount.
 
     Raises:
         NotMounted: not in a mount, and no agent is named.
         Denied: the mount here belongs to another agent than the one named.
+        InvalidRequest: not in a mount, and not in a repository.
     """
     found = _mount_of(agent, arguments)
     if found is not None:
-        return _in_mount(found)
-    named = agent or os.environ.get("LEASEFS_AGENT")
+        return Ground(roots_of(found), lambda: _in_mount(found))
+    named = agent or os.environ.get("LEASEFS_AGENT", "")
     if not named:
         require_mount(os.getcwd())
-    return _opened_shell(named or "")
+    tree = _tree_here()
+    return Ground(Roots(tree.root), lambda: _opened_shell(named, tree))
 
 
 def holding_place(agent: str | None = None, arguments: Sequence[str] = ()) -> Place:
-    """The place that holds something already: like `acting_place`, but never opens a session.
+    """The place that holds something already. Never opens a session.
+
+    `arguments` as in `ground_here`.
 
     Raises:
         UnknownLease: outside a mount, and no stored session is there to hold anything.
@@ -153,12 +169,11 @@ def _in_mount(found: MountFound) -> Place:
     return Place(link, found.agent, found.session, found.territory, roots, mount=found)
 
 
-def _opened_shell(agent: str) -> Place:
+def _opened_shell(agent: str, tree: Tree) -> Place:
     from leasefs.client.embedded import ledger_link
     from leasefs.client.names import harness_name
     from leasefs.client.shell_session import shell_session
 
-    tree = _tree_here()
     link = ledger_link()
     session = shell_session(link, agent=agent, harness=harness_name(), territory=tree.territory)
     return _in_shell(link, session, tree)

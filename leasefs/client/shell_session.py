@@ -10,7 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from leasefs.client import api, names, paths
 from leasefs.client.ids import Credentials, new_credentials
@@ -39,6 +39,7 @@ def shell_session(
     `link` is given its credentials. Raises what opening a session raises, AgentBusy above all.
     """
     path = _path(agent, territory, link.address.url)
+    _use(path)
     with _alone(path):
         stored = _load(path)
         if stored is not None and not replace and _is_alive(link, stored):
@@ -61,6 +62,35 @@ def _alone(path: str) -> Iterator[None]:
     with open(f"{path}.lock", "ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+@contextlib.contextmanager
+def alone_with(session: ShellSession) -> Iterator[bool]:
+    """Whether no other command uses the session; if so, one that would begin to waits until the end."""
+    path = _path(session.agent, session.territory, session.ledger)
+    use = _used.get(path) or open(f"{path}.use", "ab")  # noqa: SIM115 - closed below, or with the process
+    try:
+        fcntl.flock(use, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        alone = True
+    except BlockingIOError:
+        alone = False
+    try:
+        yield alone
+    finally:
+        if path in _used:
+            fcntl.flock(use, fcntl.LOCK_SH)
+        else:
+            use.close()
+
+
+# The sessions that this process uses: each file is kept open, and locked for sharing, to its end.
+_used: dict[str, IO[bytes]] = {}
+
+
+def _use(path: str) -> None:
+    if path not in _used:
+        _used[path] = open(f"{path}.use", "ab")  # noqa: SIM115 - closed with the process
+        fcntl.flock(_used[path], fcntl.LOCK_SH)
 
 
 def stored_sessions() -> list[ShellSession]:
@@ -137,7 +167,10 @@ def _load(path: str) -> ShellSession | None:
     try:
         with open(path, encoding="ascii") as file:
             said = json.load(file)
-        credentials = Credentials(said["session"], said["secret"])
-        return ShellSession(credentials, said["agent"], said["territory"], said["ledger"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        fields = [said[name] for name in ("session", "secret", "agent", "territory", "ledger")]
+    except (OSError, ValueError, KeyError, TypeError):
         return None  # not there, or not one of ours: as good as no session
+    if not all(isinstance(field, str) for field in fields):
+        return None
+    session, secret, agent, territory, ledger = fields
+    return ShellSession(Credentials(session, secret), agent, territory, ledger)

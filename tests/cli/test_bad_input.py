@@ -184,6 +184,96 @@ def test_bad_input(run: Any, world: World, before: tuple[Any, ...], bad: Bad) ->
     assert _state(run, world) == before
 
 
+def _in_json(arguments: list[str]) -> list[str]:
+    own = arguments.index("--") if "--" in arguments else len(arguments)
+    return [*arguments[:own], "--json", *arguments[own:]]
+
+
+@pytest.mark.parametrize("bad", TABLE.values(), ids=TABLE.keys())
+def test_bad_input_in_json(run: Any, world: World, before: tuple[Any, ...], bad: Bad) -> None:
+    if bad.arguments[0] == "completion":
+        return  # it prints a script, and has no --json
+    arguments = [argument.format(world=world) for argument in bad.arguments]
+    done = run(*_in_json(arguments), cwd=world.ada)
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, error["exit_code"]) == (bad.code, bad.code)
+    if bad.words != "requires an argument":  # which is `--json` then
+        assert bad.words in done.stderr
+    assert done.stderr == f"leasefs: {error['message']}\n"
+    assert _state(run, world) == before
+
+
+OUTSIDE = {
+    name: bad
+    for name, bad in TABLE.items()
+    if bad.arguments[0] in ("claim", "release", "heartbeat", "run", "who", "log")
+    and "bo" not in bad.arguments
+}
+
+
+@pytest.mark.parametrize("bad", OUTSIDE.values(), ids=OUTSIDE.keys())
+def test_bad_input_outside_a_mount(
+    run: Any, world: World, before: tuple[Any, ...], bad: Bad
+) -> None:
+    """The same numbers from a shell in the bare tree, as an agent that has nothing."""
+    arguments = [argument.format(world=world) for argument in bad.arguments]
+    done = run(*arguments, cwd=world.tree, LEASEFS_AGENT="cy")
+    assert (done.returncode, done.stdout) == (bad.code, "")
+    assert done.stderr.startswith("leasefs: ")
+    assert done.stderr.count("\n") == 1
+    assert _state(run, world) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["claim", "a"], 10, "name an agent with --agent"),
+        (["run", "--claim", "a", "--", "true"], 10, "name an agent with --agent"),
+        (["release", "L1"], 2, "is in no repository"),
+        (["heartbeat"], 2, "is in no repository"),
+        (["claim", "a", "--agent", "cy"], 2, "is in no repository"),
+        (["who", "a"], 2, "in no repository and no mount"),
+        (["why", "a"], 10, "is not inside a leasefs mount"),
+        (["unmount", "."], 10, "is not a leasefs mount"),
+        (["claim", "a", "--agent", "a b"], 2, "is in no repository"),
+    ],
+)
+def test_nowhere_in_particular(
+    run: Any, world: World, tmp_path: Path, arguments: list[str], code: int, words: str
+) -> None:
+    done = run(*arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("variables", "code", "words"),
+    [
+        ({"LEASEFS_LEDGER": "nonsense"}, 2, "bad ledger address"),
+        ({"LEASEFS_LEDGER": "unix:relative"}, 2, "must be absolute"),
+        ({"LEASEFS_LEDGER": "unix:/nowhere/ledger.sock"}, 7, "no ledger listens there"),
+        ({"LEASEFS_LEDGER": "unix:/etc/passwd"}, 7, "no ledger listens there"),
+        ({"LEASEFS_LEDGER": "http://192.0.2.1:80"}, 2, "on this machine"),
+        ({"LEASEFS_LEDGER": "http://127.0.0.1:1"}, 7, "no ledger listens there"),
+        ({"XDG_STATE_HOME": "/dev/null"}, 9, "set XDG_RUNTIME_DIR and XDG_STATE_HOME"),
+        ({"XDG_STATE_HOME": "/proc/nowhere"}, 9, "set XDG_RUNTIME_DIR and XDG_STATE_HOME"),
+        ({"LEASEFS_AGENT": "no good"}, 2, "bad agent"),
+        ({"LEASEFS_HARNESS": "no good"}, 2, "bad harness"),
+    ],
+    ids=str,
+)
+def test_bad_surroundings(
+    run: Any, world: World, variables: dict[str, str], code: int, words: str
+) -> None:
+    for command in (["claim", "new/**"], ["run", "--claim", "new/**", "--", "true"]):
+        done = run(*command, cwd=world.tree, **{"LEASEFS_AGENT": "cy", **variables})
+        assert (done.returncode, done.stdout) == (code, "")
+        assert words in done.stderr
+        assert "Traceback" not in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
 def test_a_nul_in_a_glob(
     here: Any, run: Any, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -277,6 +277,33 @@ def test_the_agents_name_is_free_again_when_nothing_is_held(installed: Any, repo
     assert sessions == []
 
 
+def test_a_claim_that_got_nothing_leaves_the_agents_name_free(installed: Any, repo: Path) -> None:
+    installed("claim", "src/**", "--agent", "ada")
+    for refused in (
+        ["claim", "src/x", "--agent", "bo"],
+        ["claim", "src/x", "--agent", "bo", "--wait", "1s", "-q"],
+        ["claim", "new", "--agent", "bo", "--note", "n" * 5000],
+        ["run", "--claim", "src/x", "--agent", "bo", "--", "true"],
+        ["run", "--agent", "bo", "--", "true"],
+    ):
+        assert installed(*refused).code in (2, 3, 4)
+        sessions = json.loads(installed("status", "--json").out)["sessions"]
+        assert [session["agent"] for session in sessions] == ["ada"], refused
+
+
+def test_commands_of_one_agent_at_once_lose_nothing(start: Any, installed: Any, repo: Path) -> None:
+    """Each ends the session if it is the last; none ends it while another is about to claim."""
+    installed("claim", "kept/**", "--agent", "cy")
+    for _ in range(8):
+        running = [
+            start("run", "--agent", "ada", "--claim", f"d{number}/**", "--", "sleep", "0.1")
+            for number in range(6)
+        ]
+        assert [ended(process) for process in running] == [(0, "", "")] * 6
+    leases = json.loads(installed("leases", "--json").out)["leases"]
+    assert [lease["agent"] for lease in leases] == ["cy"]
+
+
 def test_log_follows_and_survives_a_restart_of_the_ledger(
     start: Any, installed: Any, repo: Path
 ) -> None:

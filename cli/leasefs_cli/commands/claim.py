@@ -9,7 +9,7 @@ import click
 
 from leasefs_cli.claim_options import WaitingCommand, claim_options
 from leasefs_cli.claiming import Wish, WishOptions, claimed, granted_words, understood
-from leasefs_cli.place import acting_place
+from leasefs_cli.place import ground_here
 from leasefs_cli.printing import say_at_once, say_json, tell
 from leasefs_cli.teaching import json_option, teaching_command
 
@@ -55,10 +55,10 @@ def command(
     If somebody holds overlapping ground the claim is refused (3), naming them; with --wait it queues.
     Ctrl-C or the end of the wait withdraws it.
     """
-    place = acting_place(agent, globs)
     wanted = Wish(globs=globs, **wish)
-    meanings = understood(place, wanted)
-    with claimed(place, wanted, meanings, quiet=quiet, as_json=as_json) as granted:
+    ground = ground_here(agent, globs)
+    meanings = understood(ground.roots, wanted)
+    with claimed(ground.enter(), wanted, meanings, quiet=quiet, as_json=as_json) as granted:
         answer = granted.lease
         if as_json:
             say_json({**answer, "understood": [meaning.meaning for meaning in meanings]})

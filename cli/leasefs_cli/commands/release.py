@@ -80,14 +80,24 @@ def _revoke(names: tuple[str, ...], *, as_json: bool) -> int:
 
 def _each(ids: list[str], act: Callable[[str], api.Body], *, as_json: bool) -> int:
     """Do it for each; one that fails does not keep the others. The code is the first failure's."""
-    done, failed, code = [], [], DONE
+    done: list[api.Body] = []
+    failed: list[dict[str, object]] = []
+    code = DONE
     for id_ in ids:
         try:
             done.append(act(id_))
         except LeasefsError as error:
             tell(error.message)
-            failed.append({"lease": id_, "code": error.code, "message": error.message})
+            failed.append(
+                {
+                    "lease": id_,
+                    "code": error.code,
+                    "message": error.message,
+                    "details": error.details,
+                }
+            )
             code = code or exit_code_of(error.code)
     if as_json:
-        say_json({"released": done, "failed": failed})
+        first = {"error": {**failed[0], "exit_code": code}} if failed else {}
+        say_json({"released": done, "failed": failed, **first})
     return code

@@ -13,7 +13,7 @@ from leasefs_cli.claim_options import WaitingCommand, claim_options
 from leasefs_cli.claiming import Wish, claimed, understood
 from leasefs_cli.keeping import Keeper
 from leasefs_cli.own_claims import forget_empty_shell, own_leases
-from leasefs_cli.place import acting_place
+from leasefs_cli.place import acting_place, ground_here
 from leasefs_cli.printing import tell
 from leasefs_cli.teaching import json_option, teaching_command
 
@@ -67,11 +67,13 @@ def command(
     If a lease is lost meanwhile (revoked, or taken after a long sleep of the machine) this is told on
     stderr and the command runs on: what it writes there is refused by the mount.
     """
-    place = acting_place(agent)
     if not globs:
+        place = acting_place(agent)
         return _run(place, _held(place), command_line)
     wanted = Wish(globs=globs, **wish)
-    meanings = understood(place, wanted)
+    ground = ground_here(agent)
+    meanings = understood(ground.roots, wanted)
+    place = ground.enter()
     with claimed(place, wanted, meanings, quiet=False, as_json=as_json) as granted:
         try:
             return _run(place, [granted.lease], command_line)
@@ -82,6 +84,7 @@ def command(
 def _held(place: Place) -> list[api.Body]:
     held = own_leases(place)
     if not held:
+        forget_empty_shell(place)
         raise InvalidRequest(
             "you hold no lease that could be kept; give --claim GLOB, or claim first"
         )
