@@ -88,4 +88,6 @@ def _environment(gitdir: GitDir) -> dict[str, str]:
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_NO_LAZY_FETCH": "1",
+        # A hostile configuration must not make a query start a transport; no protocol is allowed at all.
+        "GIT_ALLOW_PROTOCOL": "",
     }
