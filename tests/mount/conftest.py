@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from leasefs.testing.agents import Agent, agent_mount
+from leasefs.testing.own_world import World, own_world
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -31,3 +34,24 @@ def place() -> Iterator[Path]:
     path.chmod(0o755)
     yield path
     shutil.rmtree(path)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with own_world(str(tmp_path)) as world:
+        yield world
+
+
+@pytest.fixture
+def repo(world: World) -> str:
+    root = f"{world.root}/repo"
+    os.makedirs(f"{root}/src/deep")
+    for name in ("a", "src/a", "src/b", "src/deep/c"):
+        Path(root, name).write_text("x")
+    return root
+
+
+@pytest.fixture
+def agent(repo: str) -> Iterator[Agent]:
+    with agent_mount(repo, repo) as agent:
+        yield agent

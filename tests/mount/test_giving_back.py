@@ -18,28 +18,15 @@ from leasefs.client.address import parse_url
 from leasefs.client.ids import new_key
 from leasefs.testing.agents import Agent, agent_mount
 from leasefs.testing.eventually import eventually
-from leasefs.testing.own_world import World, own_world
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from leasefs.testing.own_world import World
+
 pytestmark = pytest.mark.mount
 
 INSTALLED = Path(sys.executable).parent / "leasefs"
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    with own_world(str(tmp_path)) as world:
-        yield world
-
-
-@pytest.fixture
-def repo(world: World) -> str:
-    root = f"{world.root}/repo"
-    os.makedirs(f"{root}/src")
-    Path(root, "src/a").write_text("x")
-    return root
 
 
 @pytest.fixture
@@ -154,12 +141,6 @@ def test_a_waiter_ends_with_its_mount(two: tuple[Agent, Agent], start: Any) -> N
     assert err.startswith("leasefs: ")
     assert err.count("\n") == 1
     assert waiters(ada) == []
-
-
-@pytest.fixture
-def agent(repo: str) -> Iterator[Agent]:
-    with agent_mount(repo, repo, "ada") as agent:
-        yield agent
 
 
 def test_a_run_leaves_held_what_was_claimed_before_it(agent: Agent) -> None:
