@@ -58,20 +58,18 @@ class MountOptions:
 
 def check(options: MountOptions) -> None:
     """Refuse what cannot work. Raises NotMounted that says what is wrong and what to do."""
-    for path in dict.fromkeys((options.source, options.mountpoint)):
-        _check_directory(path)
+    _check_directory(options.source, "name the directory of a working tree")
+    _check_directory(options.mountpoint, f"create it first: mkdir -p {options.mountpoint}")
     _check_nesting(options)
     _check_free(options)
     _check_fuse(options)
 
 
-def _check_directory(path: str) -> None:
+def _check_directory(path: str, if_missing: str) -> None:
     try:
         found = os.stat(path)
     except FileNotFoundError:
-        raise NotMounted(
-            f"{path} does not exist; create it first: mkdir -p {path}", path=path
-        ) from None
+        raise NotMounted(f"{path} does not exist; {if_missing}", path=path) from None
     except OSError as error:
         if error.errno == errno.ENOTCONN:
             raise NotMounted(

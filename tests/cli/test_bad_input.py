@@ -124,7 +124,7 @@ TABLE = {
         ["mount", "{world.tree}", "{world.tree}-2", "--agent", "ada"], 9, "--replace"
     ),
     "bad agent": Bad(["mount", "{world.tree}", "{world.tree}-2", "--agent", "a b"], 2, "bad agent"),
-    "missing directory": Bad(["mount", "/nowhere/repo", "--agent", "cy"], 10, "create it first"),
+    "missing directory": Bad(["mount", "/nowhere/repo", "--agent", "cy"], 10, "name the directory"),
     "missing mountpoint": Bad(
         ["mount", "{world.tree}", "{world.tree}-3", "--agent", "cy"], 10, "create it first"
     ),
