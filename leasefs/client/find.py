@@ -11,7 +11,7 @@ import os
 from typing import Any, NamedTuple
 
 from leasefs.client import paths
-from leasefs.client.process import process_identity
+from leasefs.client.process import is_stopped, process_identity
 from leasefs.core.errors import NotMounted
 
 FSTYPE = "fuse.leasefs"
@@ -45,17 +45,36 @@ def find_mount(directory: str) -> MountFound | None:
     Other file systems mounted inside a mount do not hide it.
 
     Raises:
-        NotMounted: if the nearest one is dead (its daemon is gone).
+        NotMounted: if the nearest one is dead (its daemon is gone), or stopped.
     """
     mountpoints = _leasefs_mountpoints()
     if not mountpoints:
         return None
-    place = os.path.realpath(directory)
-    while place not in mountpoints:
-        if place == "/":
+    _refuse_stopped(_nearest(directory, mountpoints))
+    place = _nearest(os.path.realpath(directory), mountpoints)
+    return None if place is None else _read(place, directory)
+
+
+def _nearest(directory: str, mountpoints: set[str]) -> str | None:
+    while directory not in mountpoints:
+        if directory in {"/", ""}:
             return None
-        place = os.path.dirname(place)
-    return _read(place, directory)
+        directory = os.path.dirname(directory)
+    return directory
+
+
+def _refuse_stopped(mountpoint: str | None) -> None:
+    """Before the mount is touched: who asks a stopped daemon for a file waits, and no Ctrl-C ends that."""
+    if mountpoint is None:
+        return
+    for found in live_mounts():
+        if found.mountpoint == mountpoint and is_stopped(found.pid):
+            raise NotMounted(
+                f"the daemon of the mount at {mountpoint} (process {found.pid}) is stopped: kill -CONT "
+                f"{found.pid}, or `leasefs unmount --lazy {mountpoint}`",
+                mountpoint=mountpoint,
+                pid=found.pid,
+            )
 
 
 def require_mount(directory: str) -> MountFound:
@@ -83,8 +102,8 @@ def registered_mounts() -> list[tuple[MountFound, bool]]:
         if name.endswith(".json"):
             try:
                 found = _parse(os.path.join(directory, name))
-            except FileNotFoundError:
-                continue  # its daemon ended just now
+            except OSError:
+                continue  # its daemon ended just now, or it is none of ours
             if found is not None:
                 entries.append((found, found.process == process_identity(found.pid) != ""))
     return entries
@@ -124,9 +143,12 @@ def _parse(path: str) -> MountFound | None:
         except ValueError:
             return None
     try:
-        return MountFound(**{name: said[name] for name in _FIELDS})
+        fields = {name: said[name] for name in _FIELDS}
     except (KeyError, TypeError):
         return None
+    if any(not isinstance(value, int if name == "pid" else str) for name, value in fields.items()):
+        return None
+    return MountFound(**fields)
 
 
 _FIELDS = tuple(name for name in MountFound._fields if name != "beneath")

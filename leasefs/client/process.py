@@ -24,6 +24,15 @@ def process_identity(pid: int) -> str:
     return f"{boot_id}:{namespace}:{pid}:{start_ticks}"
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether the process is stopped (SIGSTOP, Ctrl-Z, a debugger); False if it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in {b"T", b"t"}
+    except (OSError, IndexError):
+        return False
+
+
 def program_name(pid: int) -> str:
     """What the process runs: its command's last path component, or `comm`; `?` if it is gone."""
     try:

@@ -341,3 +341,19 @@ def test_claim_imports_nothing_heavy(mount: Any, tree: Path) -> None:
     imported = {line.split("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
     assert "leasefs.client.blocking" in imported
     assert imported & HEAVY == set()
+
+
+@pytest.mark.parametrize("command", [["status"], ["claim", "src/**"], ["why", "src/x.py"], ["log"]])
+def test_a_stopped_mount_is_told_at_once(
+    installed: Any, mount: Any, tree: Path, command: list[str]
+) -> None:
+    """A request to it would wait until it goes on, and Ctrl-C could not end that."""
+    place = mount(tree)
+    pid = json.loads((place / ".leasefs" / "mount.json").read_text())["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        ran = installed(*command, cwd=place, timeout_s=10)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert (ran.code, ran.out) == (10, "")
+    assert f"(process {pid}) is stopped: kill -CONT {pid}" in ran.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,9 @@ import pytest
 
 from leasefs.client import find, names, paths
 from leasefs.client.address import MAX_SOCKET_PATH_BYTES
-from leasefs.client.process import process_identity, program_name
+from leasefs.client.process import is_stopped, process_identity, program_name
 from leasefs.core.errors import Denied, NotMounted
+from leasefs.testing.eventually import eventually
 from leasefs.testing.own_world import World, own_world
 
 if TYPE_CHECKING:
@@ -149,6 +151,17 @@ def test_a_process_is_named_once_and_for_all() -> None:
         child.kill()
     assert process_identity(child.pid) == ""
     assert program_name(child.pid) == "?"
+    assert not is_stopped(child.pid)
+
+
+def test_a_stopped_process_is_seen_to_be_stopped() -> None:
+    with subprocess.Popen(["sleep", "60"]) as child:
+        assert not is_stopped(child.pid)
+        os.kill(child.pid, signal.SIGSTOP)
+        eventually(lambda: is_stopped(child.pid))
+        os.kill(child.pid, signal.SIGCONT)
+        eventually(lambda: not is_stopped(child.pid))
+        child.kill()
 
 
 def entry(world: World, **changes: object) -> None:
@@ -165,8 +178,13 @@ def test_the_registry_knows_the_living_from_the_dead(world: World) -> None:
     entry(world, agent="a", mountpoint="/m", source="/s")
     entry(world, agent="b", process="another boot")
     entry(world, agent="c", pid=0, process="")
-    with open(os.path.join(paths.mounts_dir(), "broken.json"), "w") as file:
-        file.write("{")
+    entry(world, agent=7)
+    entry(world, agent="d", pid="1")
+    os.mkdir(os.path.join(paths.mounts_dir(), "directory.json"))
+    for name, content in (("broken", "{"), ("list", "[]"), ("empty", ""), ("foreign", "\udcff")):
+        path = os.path.join(paths.mounts_dir(), f"{name}.json")
+        with open(path, "w", errors="surrogateescape") as file:
+            file.write(content)
     assert [found.agent for found in find.live_mounts()] == ["a"]
     assert [(found.agent, alive) for found, alive in find.registered_mounts()] == [
         ("a", True),
