@@ -87,6 +87,7 @@ class Lessee:
         self._unreleased: dict[str, str] = {}
         self._claims_in_flight = 0
         self._waiting: set[str] = set()
+        self._over = False
         self._heard_early: list[tuple[Mapping[str, Any], int]] = []
         self._change = trio.Event()
 
@@ -316,6 +317,9 @@ class Lessee:
         try:
             await self._open(replace=False)
         except LeasefsError as error:
-            log.warning("the session is over and cannot be opened again: %s", error.message)
+            if not self._over:  # it is tried again and again, perhaps for days
+                log.warning("the session is over and cannot be opened again: %s", error.message)
+            self._over = True
         else:
             log.warning("the session was unknown to the ledger; opened again without any lease")
+            self._over = False

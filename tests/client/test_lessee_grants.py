@@ -132,7 +132,7 @@ async def test_a_revoked_lease_is_dropped_and_its_ground_opens_at_once(
 
 @on_mock_clock
 async def test_a_replaced_session_loses_everything_and_does_not_fight(
-    ledger: CoreLedger, lessee_of: OpenLessee
+    ledger: CoreLedger, lessee_of: OpenLessee, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with lessee_of() as lessee:
         await claim(lessee, "a", ttl_s=60)
@@ -154,6 +154,8 @@ async def test_a_replaced_session_loses_everything_and_does_not_fight(
         await trio.sleep(10)
         assert list(ledger.state.sessions) == ["another-session"]
         assert len(ledger.calls_to("/sessions")) < 20
+        await trio.sleep(3600)
+        assert len([one for one in caplog.messages if "is over" in one]) == 1
 
 
 @on_mock_clock

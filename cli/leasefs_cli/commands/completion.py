@@ -14,7 +14,7 @@ from leasefs_cli.teaching import teaching_command
     examples=[
         ('eval "$(leasefs completion bash)"', "in ~/.bashrc"),
         ('eval "$(leasefs completion zsh)"', "in ~/.zshrc, after compinit"),
-        ("leasefs completion fish > ~/.config/fish/completions/leasefs.fish", "once, for fish"),
+        ("leasefs completion fish | source", "in ~/.config/fish/config.fish"),
     ],
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
