@@ -10,7 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.client import api, names, paths
 from leasefs.client.ids import Credentials, new_credentials
@@ -68,7 +68,7 @@ def _alone(path: str) -> Iterator[None]:
 def alone_with(session: ShellSession) -> Iterator[bool]:
     """Whether no other command uses the session; if so, one that would begin to waits until the end."""
     path = _path(session.agent, session.territory, session.ledger)
-    use = _used.get(path) or open(f"{path}.use", "ab")  # noqa: SIM115 - closed below, or with the process
+    use = _used[path] if path in _used else _opened(path)
     try:
         fcntl.flock(use, fcntl.LOCK_EX | fcntl.LOCK_NB)
         alone = True
@@ -80,17 +80,21 @@ def alone_with(session: ShellSession) -> Iterator[bool]:
         if path in _used:
             fcntl.flock(use, fcntl.LOCK_SH)
         else:
-            use.close()
+            os.close(use)
 
 
-# The sessions that this process uses: each file is kept open, and locked for sharing, to its end.
-_used: dict[str, IO[bytes]] = {}
+# Descriptors of the sessions that this process uses, locked for sharing; it keeps them to its end.
+_used: dict[str, int] = {}
 
 
 def _use(path: str) -> None:
     if path not in _used:
-        _used[path] = open(f"{path}.use", "ab")  # noqa: SIM115 - closed with the process
+        _used[path] = _opened(path)
         fcntl.flock(_used[path], fcntl.LOCK_SH)
+
+
+def _opened(path: str) -> int:
+    return os.open(f"{path}.use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def stored_sessions() -> list[ShellSession]:
