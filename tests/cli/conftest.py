@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from leasefs.client import blocking
+from leasefs.client.find import MountFound
+from leasefs.testing.fake_ledger import LEASE, OTHER, REFUSAL, TRUSTED, WAITING, FakeLedger
+from leasefs_cli import place
 from leasefs_cli.main import main
 
 if TYPE_CHECKING:
@@ -70,3 +74,56 @@ def installed() -> Callable[..., Ran]:
         return Ran(done.returncode, _text(done.stdout), _text(done.stderr))
 
     return run
+
+
+@pytest.fixture
+def ledger(monkeypatch: pytest.MonkeyPatch) -> FakeLedger:
+    fake = FakeLedger(
+        {
+            "GET /v1/leases": {"leases": [OTHER, LEASE]},
+            "GET /v1/queue": {"waiters": [WAITING]},
+            "POST /v1/leases": LEASE,
+            "DELETE /v1/leases/L7": {**LEASE, "state": "ended"},
+            "DELETE /v1/leases/L9": {**WAITING, "state": "ended"},
+            "POST /v1/mount/leave": {**LEASE, "state": "ended"},
+        }
+    )
+    monkeypatch.setattr(blocking.Link, "send", lambda link, call: fake.send(link, call))
+    return fake
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory that passes for ada's mount, with the shell in it."""
+    root = tmp_path / "tree"
+    (root / "src").mkdir(parents=True)
+    (root / "src" / "x.py").touch()
+    (root / "app" / "[slug]").mkdir(parents=True)
+    (root / "app" / "[slug]" / "page.tsx").touch()
+    found = MountFound(
+        agent="ada",
+        harness="shell",
+        session="S-ada",
+        territory="T",
+        ledger="unix:/nowhere/ledger",
+        control="unix:/nowhere/control",
+        source=str(root),
+        mountpoint=str(root),
+        pid=1,
+        process="",
+        version="0.1.0",
+    )
+
+    def find_mount(directory: str) -> MountFound | None:
+        return found if (directory + "/").startswith(f"{root}/") else None
+
+    monkeypatch.setattr(place, "find_mount", find_mount)
+    monkeypatch.chdir(root)
+    return root
+
+
+@pytest.fixture
+def mounted(ledger: FakeLedger) -> FakeLedger:
+    ledger.answers["GET /v1/mount"] = {"leases": [TRUSTED], "refusals": [REFUSAL]}
+    ledger.answers["GET /v1/who"] = {"leases": []}
+    return ledger
