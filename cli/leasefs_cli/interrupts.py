@@ -7,10 +7,10 @@ import signal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
-_ASKING_TO_STOP = (signal.SIGTERM, signal.SIGHUP)
+_ASKING_TO_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Terminated(BaseException):
@@ -21,34 +21,46 @@ class Terminated(BaseException):
         self.signal_number = signal_number
 
 
-def _raise(signal_number: int, _frame: FrameType | None) -> None:
+def _raise_once(signal_number: int, _frame: FrameType | None) -> None:
+    """Whoever asks twice must not cut the cleaning up short, however soon it is asked again."""
+    for number in _ASKING_TO_STOP:
+        signal.signal(number, signal.SIG_IGN)
+    if signal_number == signal.SIGINT:
+        raise KeyboardInterrupt
     raise Terminated(signal_number)
 
 
 @contextlib.contextmanager
 def stopping_as_exception() -> Iterator[None]:
-    """Within, SIGTERM and SIGHUP raise Terminated, unless they are ignored (nohup)."""
-    before = {
-        number: signal.signal(number, _raise)
-        for number in _ASKING_TO_STOP
-        if signal.getsignal(number) == signal.SIG_DFL
-    }
-    try:
+    """Within, the first SIGINT raises KeyboardInterrupt, the first SIGTERM or SIGHUP Terminated.
+
+    Those that follow are ignored to the end of the context. What was ignored before (nohup) stays so.
+    """
+    with _handled(
+        _raise_once,
+        [
+            number
+            for number in _ASKING_TO_STOP
+            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+        ],
+    ):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextlib.contextmanager
 def deaf_to_signals() -> Iterator[None]:
     """Within, the signals that ask to stop are ignored: it is stopping already, and cleans up first."""
-    before = {
-        number: signal.signal(number, signal.SIG_IGN)
-        for number in (signal.SIGINT, *_ASKING_TO_STOP)
-    }
+    with _handled(signal.SIG_IGN, _ASKING_TO_STOP):
+        yield
+
+
+@contextlib.contextmanager
+def _handled(
+    handler: Callable[[int, FrameType | None], None] | signal.Handlers, numbers: Iterable[int]
+) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, former in before.items():
+            signal.signal(number, former)

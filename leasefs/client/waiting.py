@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # How long one answer may be held back. Short enough to show a moved queue, and to keep a session alive
 # that has no mount to beat for it (the ledger drops the claims of one that is silent for 90 s).
 TURN_S = 20.0
+# Whoever pressed Ctrl-C waits for this at most.
+WITHDRAW_TIMEOUT_S = 3.0
 # How long a ledger may be away before the waiting ends.
 AWAY_S = 30.0
 RETRY_S = 0.2
@@ -96,7 +98,7 @@ def _place(waiting: api.Body) -> object:
 def _withdraw(link: Link, lease_id: str, error: BaseException) -> None:
     """Leave the queue; `error` is what the caller hears, so a second failure is a note on it."""
     try:
-        link.send(api.release(lease_id, key=new_key()))
+        link.hurried(WITHDRAW_TIMEOUT_S).send(api.release(lease_id, key=new_key()))
     except (UnknownLease, NotMounted):
         pass  # it is out of the queue already, or with the mount its session is over
     except LeasefsError as away:
