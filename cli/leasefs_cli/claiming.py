@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import math
 import os
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
@@ -97,6 +98,8 @@ def claimed(
         wait=wish.wait_s is not None,
         note=wish.note,
     )
+    if wish.wait_s is not None:
+        _import_waiting()
     began_s = BoottimeClock().now_s()
     with stopping_as_exception():
         try:
@@ -135,8 +138,13 @@ def _is_new(answer: api.Body, began_s: float) -> bool:
     return answer["state"] == "waiting" or held_for_s <= BoottimeClock().now_s() - began_s
 
 
+def _import_waiting() -> None:
+    """Before signals are exceptions, which imports may lose. Not at the start: few claims wait."""
+    for module in ("leasefs.client.waiting", "leasefs_cli.waiting_line", "leasefs_cli.own_claims"):
+        importlib.import_module(module)
+
+
 def _wait(place: Place, waiting: api.Body, wait_s: float | None, *, quiet: bool) -> api.Body:
-    # Imported here: most claims are granted at once, and their start counts.
     from leasefs.client.waiting import wait_for_grant
     from leasefs_cli.waiting_line import WaitingLine
 

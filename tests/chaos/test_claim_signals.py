@@ -43,7 +43,7 @@ def leasefs(*arguments: str) -> Any:
 
 
 def hammered(*arguments: str, chance: random.Random) -> tuple[int, str]:
-    """Run a command and signal it at random, sometimes twice."""
+    """Run a command and signal it at random, twice: no later than at the second it ends."""
     with subprocess.Popen(
         [INSTALLED, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:

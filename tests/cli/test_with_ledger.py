@@ -320,6 +320,15 @@ def test_log_follows_and_survives_a_restart_of_the_ledger(
     assert ended(following) == (130, "", "")
 
 
+def test_log_tells_a_pipe_at_once(start: Any, installed: Any, repo: Path) -> None:
+    before = json.loads(installed("claim", "a/**", "--agent", "ada", "--json").out)["token"]
+    following = start("log", "--follow", "--after", str(before), "--type", "granted")
+    id_ = installed("claim", "b/**", "--agent", "ada").out.strip()
+    assert id_ in line_of(following.stdout)
+    following.send_signal(signal.SIGTERM)
+    assert ended(following) == (143, "", "")
+
+
 def test_ledger_verbs(start: Any, installed: Any, repo: Path, own_world: Path) -> None:
     assert installed("ledger", "status").code == 7
     assert installed("ledger", "stop").code == 7

@@ -9,6 +9,7 @@ import click
 
 from leasefs_cli.claim_options import WaitingCommand, claim_options
 from leasefs_cli.claiming import Wish, WishOptions, claimed, granted_words, understood
+from leasefs_cli.interrupts import ignore_from_now_on
 from leasefs_cli.place import ground_here
 from leasefs_cli.printing import say_at_once, say_json, tell
 from leasefs_cli.teaching import json_option, teaching_command
@@ -60,6 +61,7 @@ def command(
     meanings = understood(ground.roots, wanted)
     with claimed(ground.enter(), wanted, meanings, quiet=quiet, as_json=as_json) as granted:
         answer = granted.lease
+        ignore_from_now_on()  # what is told is held
         if as_json:
             say_json({**answer, "understood": [meaning.meaning for meaning in meanings]})
             return

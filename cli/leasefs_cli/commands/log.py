@@ -10,8 +10,9 @@ from leasefs.client import api
 from leasefs.client.clock import BoottimeClock, pause
 from leasefs.core.errors import LedgerUnavailable
 from leasefs_cli.event_lines import EVENT_TYPES, event_line
+from leasefs_cli.interrupts import stopping_as_exception
 from leasefs_cli.place import View, view
-from leasefs_cli.printing import say, say_json
+from leasefs_cli.printing import say, say_at_once, say_json
 from leasefs_cli.teaching import everywhere_option, json_option, teaching_command
 
 if TYPE_CHECKING:
@@ -79,13 +80,16 @@ def command(
     for recorded in events:
         _show(recorded, as_json=as_json)
     if follow:
-        for recorded in _followed(seen, head, types):
-            _show(recorded, as_json=as_json)
+        with stopping_as_exception():
+            for recorded in _followed(seen, head, types):
+                _show(recorded, as_json=as_json, at_once=True)
 
 
-def _show(recorded: dict[str, Any], *, as_json: bool) -> None:
+def _show(recorded: dict[str, Any], *, as_json: bool, at_once: bool = False) -> None:
     if as_json:
         say_json(recorded)
+    elif at_once:
+        say_at_once(event_line(recorded))
     else:
         say(event_line(recorded))
 
