@@ -3,6 +3,9 @@
 Virtual and read-only. It is found by name but not listed, so that `git status`, `ls -R` and build
 tools do not stumble over it; a real `.leasefs` of the lower tree is hidden by it. Contents are made
 when a file is opened, never cached by the kernel (direct I/O), so they are never stale.
+
+`.leasefs/changes-TOKEN` is what git's hook reads (`leasefs.vcs.fsmonitor`): there is one for any TOKEN, and
+nothing is kept for it, since the number of such a file says which of the log's epochs is meant.
 """
 
 from __future__ import annotations
@@ -11,13 +14,21 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from leasefs.mount.ground import CONTROL_NAME
 from leasefs.mount.inodes import CONTROL_NUMBER, FIRST_SYNTHETIC
 
+if TYPE_CHECKING:
+    from leasefs.mount.changes import ChangeLog
+
 Contents = Mapping[str, Callable[[], bytes]]
+
+CHANGES_PREFIX = b"changes-"
+# The file of epoch N has this number + N; numbers of nodes never come so far.
+_FIRST_CHANGES = CONTROL_NUMBER + (1 << 62)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +68,26 @@ class ControlDir:
     name = CONTROL_NAME
     number = CONTROL_NUMBER
 
-    def __init__(self, contents: Contents, uid: int, gid: int) -> None:
-        """`contents` makes each file's bytes; `uid` and `gid` own the files, readable by all."""
+    def __init__(
+        self,
+        contents: Contents,
+        uid: int,
+        gid: int,
+        changes: ChangeLog | None = None,
+        settle: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """What the directory holds.
+
+        Args:
+            contents: makes each file's bytes.
+            uid: owner of the files, which all may read.
+            gid: their group.
+            changes: answers git's hook; without it there are no files for that.
+            settle: waited for before each of these answers. After it the log must know, and the kernel
+                must have dropped from its caches, whatever was done beneath the mount before the call.
+        """
+        self._changes = changes
+        self._settle = settle
         self._contents = {os.fsencode(name): make for name, make in sorted(contents.items())}
         self._numbers = {name: CONTROL_NUMBER + 1 + at for at, name in enumerate(self._contents)}
         self._names = {number: name for name, number in self._numbers.items()}
@@ -66,14 +95,16 @@ class ControlDir:
 
     def owns(self, number: int) -> bool:
         """Whether the number is the directory's or one of its files'."""
-        return CONTROL_NUMBER <= number < FIRST_SYNTHETIC
+        return CONTROL_NUMBER <= number < FIRST_SYNTHETIC or number >= _FIRST_CHANGES
 
     def files(self) -> list[tuple[bytes, int]]:
-        """Names and numbers of the files."""
+        """Names and numbers of the files; those for git's hook are not listed."""
         return list(self._numbers.items())
 
     def find(self, name: bytes) -> int:
         """The number of a file by name. ENOENT if there is none."""
+        if self._changes is not None and name.startswith(CHANGES_PREFIX):
+            return _FIRST_CHANGES + self._changes.number_of(name.removeprefix(CHANGES_PREFIX))
         number = self._numbers.get(name)
         if number is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -82,20 +113,30 @@ class ControlDir:
     def stat(self, number: int) -> VirtualStat:
         """Attributes of the directory or of one of its files. ESTALE if it is neither."""
         is_dir = number == CONTROL_NUMBER
+        # An answer to git ends an epoch, so none is made for a size; direct I/O reads past it.
+        sizeless = is_dir or number >= _FIRST_CHANGES
         return VirtualStat(
             st_mode=stat.S_IFDIR | 0o555 if is_dir else stat.S_IFREG | 0o444,
             st_ino=number,
             st_uid=self._uid,
             st_gid=self._gid,
             st_nlink=2 if is_dir else 1,
-            st_size=0 if is_dir else len(self.content(number)),
+            st_size=0 if sizeless else len(self.content(number)),
             st_mtime_ns=time.clock_gettime_ns(time.CLOCK_REALTIME),
         )
 
+    async def read(self, number: int) -> bytes:
+        """What a file says, once all that was done until now is known. EISDIR for the directory."""
+        if number >= _FIRST_CHANGES and self._settle is not None:
+            await self._settle()
+        return self.content(number)
+
     def content(self, number: int) -> bytes:
-        """What a file says now. EISDIR for the directory."""
+        """What a file says at once. EISDIR for the directory."""
         if number == CONTROL_NUMBER:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if number >= _FIRST_CHANGES and self._changes is not None:
+            return self._changes.answer(number - _FIRST_CHANGES)
         name = self._names.get(number)
         if name is None:
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
