@@ -19,7 +19,7 @@ import trio
 from leasefs.mount.gate import Wanting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
 
     from leasefs.mount.inodes import Inodes, Key, Node
     from leasefs.mount.lower import Lower
@@ -46,7 +46,7 @@ class LinkedNames:
         """`skip` is a directory whose names do not count (the git directory)."""
         self._lower = lower
         self._inodes = inodes
-        self._skip = skip
+        self._skip = frozenset() if skip is None else frozenset({skip})
         self._found: dict[Key, Links] = {}
         self._one_walk = trio.Lock()
 
@@ -105,7 +105,7 @@ class LinkedNames:
 
     def _collect(self, root_fd: int, wanted: Key) -> dict[Key, Links]:
         gathered: dict[Key, Links] = {}
-        for path, found in _files(root_fd, self._skip):
+        for path, found in files_below(root_fd, self._skip):
             key = self._inodes.key_of(found)
             if found.st_nlink == 1 and key != wanted:
                 continue
@@ -115,8 +115,13 @@ class LinkedNames:
         return gathered
 
 
-def _files(root_fd: int, skip: bytes | None) -> Iterator[tuple[bytes, os.stat_result]]:
-    """Every path below that is no directory. Without recursion: a tree may be deeper than our stack."""
+def files_below(
+    root_fd: int, skip: Container[bytes] = ()
+) -> Iterator[tuple[bytes, os.stat_result]]:
+    """Every path below that is no directory; what is below the directories `skip` is left out.
+
+    Without recursion: a tree may be deeper than our stack. Raises OSError where it cannot look.
+    """
     open_directories: list[tuple[int, bytes, list[bytes]]] = []
     entered, prefix = os.dup(root_fd), b""
     try:
@@ -129,7 +134,7 @@ def _files(root_fd: int, skip: bytes | None) -> Iterator[tuple[bytes, os.stat_re
                 directory, prefix, names = open_directories[-1]
                 if names:
                     prefix += names.pop()
-                    entered = -1 if prefix == skip else _enter(directory, prefix)
+                    entered = -1 if prefix in skip else _enter(directory, prefix)
                     prefix += b"/"
                     continue
                 os.close(directory)
