@@ -10,6 +10,7 @@ which an in-place mount would cover. GIT_WORK_TREE overrides a submodule's `core
 from __future__ import annotations
 
 import os
+import pwd
 import subprocess
 from typing import TYPE_CHECKING, Literal
 
@@ -27,7 +28,12 @@ _NOT_SET = (
 
 
 def run_git(
-    gitdir: GitDir, arguments: Sequence[str], *, timeout_s: float = 60, absent_status: int = 0
+    gitdir: GitDir,
+    arguments: Sequence[str],
+    *,
+    timeout_s: float = 60,
+    absent_status: int = 0,
+    owner: os.stat_result | None = None,
 ) -> bytes:
     """Run `git ARGUMENTS` on `gitdir` and return its standard output.
 
@@ -36,22 +42,29 @@ def run_git(
         arguments: a plumbing command and its options.
         timeout_s: seconds after which the child is killed.
         absent_status: an exit status that means "nothing there" and gives b"" (0: none does).
+        owner: run as the user and group that own this, if we are root: what git writes is theirs then, and a
+            link that they made leads root nowhere.
 
     Raises:
         GitFailed: git is not installed, took longer, or ended with another status; the message quotes git.
     """
     options = [part for setting in _QUIET for part in ("-c", setting)]
     shown = "git " + " ".join(arguments)
+    if os.geteuid() or (owner and not owner.st_uid):
+        owner = None
     try:
         done = subprocess.run(
             ["git", "--no-pager", *options, *arguments],
-            env=_environment(gitdir),
+            env=_environment(gitdir) | _home_of(owner),
             cwd="/",
             pass_fds=(gitdir.fd, gitdir.common_fd),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout_s,
             check=False,
+            user=owner.st_uid if owner else None,
+            group=owner.st_gid if owner else None,
+            extra_groups=[] if owner else None,
         )
     except subprocess.TimeoutExpired as error:
         raise GitFailed(f"{shown} took longer than {timeout_s:g} s and was ended") from error
@@ -66,7 +79,11 @@ def run_git(
 
 
 def config_values(
-    gitdir: GitDir, key: str, kind: Literal["bool", "path"] | None = None
+    gitdir: GitDir,
+    key: str,
+    kind: Literal["bool", "path"] | None = None,
+    *,
+    owner: os.stat_result | None = None,
 ) -> list[bytes]:
     """All values of a configuration key, lowest precedence first; [] if it is not set.
 
@@ -74,8 +91,20 @@ def config_values(
         GitFailed: the configuration cannot be read, or a value is not of the asked kind.
     """
     typed = [f"--type={kind}"] if kind else []
-    output = run_git(gitdir, ["config", "-z", *typed, "--get-all", key], absent_status=_NOT_SET)
+    arguments = ["config", "-z", *typed, "--get-all", key]
+    output = run_git(gitdir, arguments, absent_status=_NOT_SET, owner=owner)
     return output.split(b"\0")[:-1]
+
+
+def _home_of(owner: os.stat_result | None) -> dict[str, str]:
+    """Where git finds the owner's own configuration; ours may not be readable to them."""
+    if owner is None:
+        return {}
+    try:
+        home = pwd.getpwuid(owner.st_uid).pw_dir
+    except KeyError:
+        home = "/nonexistent"
+    return {"HOME": home, "XDG_CONFIG_HOME": f"{home}/.config"}
 
 
 def _environment(gitdir: GitDir) -> dict[str, str]:

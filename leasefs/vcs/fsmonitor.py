@@ -1,0 +1,141 @@
+"""Tell git that a mount knows what changed: `core.fsmonitor` and `core.untrackedCache`, while it is mounted.
+
+The hook is one line of shell in the configuration itself, not a file: git run on the bare tree must not execute
+whatever a repository has at that name. There the line fails without a word, and git looks at everything (fsmonitor.c).
+It answers version 2 alone: git before 2.26 asks for version 1, whose answer it would misread.
+
+All mounts of a working tree set the same text. Each holds a shared lock on the git directory (flock(2)), which ends
+with its process however that ends; who finds itself alone at its end takes the settings away, those left by a crash
+included. Somebody's own `core.fsmonitor`, at whatever level, is left alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import TYPE_CHECKING
+
+from leasefs.vcs.errors import GitFailed
+from leasefs.vcs.own_settings import NotSet, OwnConfig, own_config
+from leasefs.vcs.plumbing import config_values
+
+if TYPE_CHECKING:
+    from leasefs.vcs.gitdir import GitDir
+
+# Git appends ` "$@"`: the version and the token (fsmonitor.c, run-command.c). What follows the `#` is how we know our
+# own, and what else we set along with it.
+HOOK = 'test "$1" = 2 && exec cat ".leasefs/changes-$2" 2>/dev/null # leasefs'
+HOOK_AND_CACHE = HOOK + " (and core.untrackedCache)"
+
+_MONITOR, _CACHE = "core.fsmonitor", "core.untrackedCache"
+_OURS = b"# leasefs"
+
+
+class Fsmonitor:
+    """The settings of one mount, from `switch_on` to `switch_off`. The git directory stays the caller's, and open."""
+
+    def __init__(self, own: OwnConfig, lock_fd: int, *, cached: bool = False) -> None:
+        """`cached`: `core.untrackedCache` is of our making, whatever becomes of the mark that says so."""
+        self._own = own
+        self._lock_fd = lock_fd
+        self._cached = cached
+
+    def switch_off(self) -> None:
+        """Take the settings away unless another mount of this tree still needs them; call it once.
+
+        Raises:
+            VcsError: git could not; the next mount of the tree takes away at its end what is left.
+        """
+        try:
+            if _lock(self._lock_fd, fcntl.LOCK_EX):
+                _take_away(self._own, cached=self._cached)
+        finally:
+            os.close(self._lock_fd)
+
+
+def switch_on(gitdir: GitDir) -> Fsmonitor:
+    """Make git ask the mount that is about to be made over the tree of `gitdir`.
+
+    Raises:
+        NotSet: somebody's own setting is left alone, or it cannot be set.
+    """
+    own = own_config(gitdir)
+    lock_fd = _open_lock(gitdir)
+    try:
+        cached = _set(own, lock_fd)
+    except BaseException as error:
+        os.close(lock_fd)
+        if isinstance(error, GitFailed):
+            raise NotSet(f"the repository's configuration cannot be read: {error}") from error
+        raise
+    return Fsmonitor(own, lock_fd, cached=cached)
+
+
+def sweep(gitdir: GitDir) -> None:
+    """Take away what a mount that crashed left behind, if no other mount of the tree needs it.
+
+    Raises:
+        VcsError: it cannot be looked for, or is still there.
+    """
+    own = own_config(gitdir)
+    Fsmonitor(own, _open_lock(gitdir)).switch_off()
+
+
+def _open_lock(gitdir: GitDir) -> int:
+    # Opened anew: a duplicate of the descriptor would share its locks.
+    return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=gitdir.fd)
+
+
+def _lock(fd: int, kind: int) -> bool:
+    """Whether the lock could be had at once. Nobody is waited for: any reader may hold it for ever."""
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise NotSet(f"the git directory cannot be locked: {error.strerror}") from error
+    return True
+
+
+def _set(own: OwnConfig, lock_fd: int) -> bool:
+    """Set what is missing; whether `core.untrackedCache` is now set by us."""
+    if not _lock(lock_fd, fcntl.LOCK_SH):
+        raise NotSet("another mount of this tree is just ending")
+    everywhere = _monitors(own)
+    if any(_OURS not in value for value in everywhere):
+        raise NotSet("core.fsmonitor is set already")
+    here = own.values(_MONITOR)
+    if here and set(here) <= {HOOK.encode(), HOOK_AND_CACHE.encode()}:
+        return HOOK_AND_CACHE.encode() in here
+    if here:
+        _take_away(own)  # of another version
+    wanted = _wanted(own, everywhere)
+    own.add(wanted)
+    return _CACHE in wanted
+
+
+def _wanted(own: OwnConfig, monitors: list[bytes]) -> dict[str, str]:
+    caches = len(config_values(own.gitdir, _CACHE, owner=own.owner))
+    # Those that mounts of other working trees of the clone set will go with them.
+    caches -= sum(value == HOOK_AND_CACHE.encode() for value in monitors)
+    many_files = config_values(own.gitdir, "feature.manyFiles", "bool", owner=own.owner)
+    if caches > 0 or many_files[-1:] == [b"true"]:
+        return {_MONITOR: HOOK}
+    return {_MONITOR: HOOK_AND_CACHE, _CACHE: "true"}
+
+
+def _monitors(own: OwnConfig) -> list[bytes]:
+    # The last one is what every git of ours is told on its command line: nothing.
+    return config_values(own.gitdir, _MONITOR, owner=own.owner)[:-1]
+
+
+def _take_away(own: OwnConfig, *, cached: bool = False) -> None:
+    ours = [value for value in own.values(_MONITOR) if _OURS in value]
+    cached = cached or HOOK_AND_CACHE.encode() in ours
+    patterns = {_MONITOR: _OURS.decode()} if ours else {}
+    if cached:
+        patterns[_CACHE] = "^true$"
+    if patterns:
+        own.remove(patterns)
+    if cached:
+        own.drop_untracked_cache()
