@@ -13,7 +13,7 @@ import errno
 import os
 import platform
 import struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from leasefs.mount.mountinfo import Mount, mounts
 
@@ -125,11 +125,11 @@ def below(mountpoint: bytes, listed: list[Mount] | None = None) -> list[Mount]:
     return found[::-1]
 
 
-def _checked(result: Any) -> int:
+def _checked(result: int) -> int:
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
-    return int(result)
+    return result
 
 
 def is_passing(error: OSError) -> bool:

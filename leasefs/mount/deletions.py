@@ -1,4 +1,4 @@
-"""How many names vanish from the topmost directories of some lower trees: inotify(7), deletions only.
+"""How many names vanish from the topmost directories of some lower trees: inotify(7).
 
 Watching every directory of a large tree would cost more than it is worth. The first ones, level by
 level, see enough: a tree cannot go away without them.
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_IN_MOVED_TO = 0x80
 _IN_DELETE = 0x200
 _IN_Q_OVERFLOW = 0x4000
 _IN_IGNORED = 0x8000
@@ -34,7 +35,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Deletions:
-    """Counts, by tag. `fd` is readable when there is something to `drain`."""
+    """Counts, by tag. `fd` is readable when there is something to `drain`.
+
+    `arrived` are names that something was renamed to, in directories where that was asked for.
+    """
 
     def __init__(self) -> None:
         """Raises OSError if the user has too many inotify instances."""
@@ -44,18 +48,21 @@ class Deletions:
             raise OSError(code, os.strerror(code))
         self._tags: dict[int, Hashable] = {}
         self.counts: dict[Hashable, int] = {}
+        self.arrived: set[bytes] = set()
 
     def close(self) -> None:
         """End all watching."""
         os.close(self.fd)
 
-    def watch(self, tag: Hashable, directory_fd: int) -> bool:
+    def watch(self, tag: Hashable, directory_fd: int, *, alone: bool = False) -> bool:
         """Count what vanishes from this directory and the first ones below it, under `tag`.
 
-        Takes milliseconds: a worker thread's job. False if the user's watches ran out.
+        With `alone`, from this one only, and note what arrives there by rename. Takes milliseconds: a
+        worker thread's job. False if the user's watches ran out.
         """
-        for path in _first_directories(directory_fd):
-            watch: int = _libc.inotify_add_watch(self.fd, path.encode(), _IN_DELETE | _IN_ONLYDIR)
+        mask = _IN_DELETE | _IN_ONLYDIR | (_IN_MOVED_TO if alone else 0)
+        for path in _first_directories(directory_fd, 1 if alone else WATCHED_DIRECTORIES):
+            watch: int = _libc.inotify_add_watch(self.fd, path.encode(), mask)
             if watch < 0:
                 log.warning("inotify watches ran out (fs.inotify.max_user_watches)")
                 return False
@@ -84,6 +91,9 @@ class Deletions:
         while at < len(data):
             watch, mask, _, length = _EVENT.unpack_from(data, at)
             at += _EVENT.size + length
+            if mask & _IN_MOVED_TO:
+                self.arrived.add(data[at - length : at].rstrip(b"\0"))
+                continue
             if mask & _IN_Q_OVERFLOW:
                 for tag in self.counts:
                     self.counts[tag] += WATCHED_DIRECTORIES
@@ -93,10 +103,9 @@ class Deletions:
                 self.counts[self._tags[watch]] += 1
 
 
-def _first_directories(directory_fd: int) -> Iterator[str]:
+def _first_directories(directory_fd: int, left: int) -> Iterator[str]:
     """Paths, each good until the next is asked for, of a directory and those below it, level by level."""
     waiting = deque([os.open(b".", _OPEN, dir_fd=directory_fd)])
-    left = WATCHED_DIRECTORIES
     try:
         while waiting:
             yield f"/proc/self/fd/{waiting[0]}"

@@ -28,6 +28,14 @@ class Ground(Protocol):
         """Whether the path is the territory's git directory itself."""
         ...
 
+    def holds_tracked(self, directory: bytes) -> bool:
+        """Whether git tracks something below the directory. In doubt it does."""
+        ...
+
+    def doubt(self, directory: bytes) -> None:
+        """Take nothing on trust at the next question about the directory."""
+        ...
+
     def directory_changed(self, path: bytes) -> None:
         """A directory came to this path, went from it, or moved."""
         ...
@@ -60,6 +68,13 @@ class TreeOnly:
     def is_git_root(self, path: bytes) -> bool:
         """There is no git directory."""
         return False
+
+    def holds_tracked(self, directory: bytes) -> bool:
+        """Nothing is known to be untracked."""
+        return True
+
+    def doubt(self, directory: bytes) -> None:
+        """Nothing is taken on trust."""
 
     def directory_changed(self, path: bytes) -> None:
         """There are no rules to read again."""

@@ -15,7 +15,7 @@ import stat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from leasefs.mount.shapes import Stat
 
@@ -82,6 +82,8 @@ class Inodes:
         self.root.lookups = 1
         self._nodes: dict[int, Node] = {ROOT_NUMBER: self.root}
         self._foreign: dict[tuple[int, int], Node] = {}
+        # Called with each directory that becomes known, before it has a name.
+        self.on_directory: Callable[[Node], None] | None = None
         self._next_synthetic = FIRST_SYNTHETIC
 
     def __len__(self) -> int:
@@ -138,6 +140,8 @@ class Inodes:
             self._next_synthetic += 1
             self._foreign[key] = node
         self._nodes[node.number] = node
+        if kind == stat.S_IFDIR and self.on_directory is not None:
+            self.on_directory(node)
         return node
 
     def _start_again(self, node: Node, kind: int) -> None:

@@ -119,6 +119,7 @@ async def link(tree: Tree, number: int, parent_number: int, name: bytes, caller:
     tree.arrived(last[0], entry.stat)
     for file in tree.handles.files_of(node):
         file.aliased = True
+    tree.redirects.linked(tree.inodes.path(node) or b"", last[0].path)
     tree.changed(allowed, last[0].path)
     return entry
 

@@ -27,7 +27,7 @@ from leasefs.mount import attributes, naming, opening, reading, renaming
 from leasefs.mount.attributes import Change
 from leasefs.mount.boundary import boundary
 from leasefs.mount.inodes import ROOT_NUMBER
-from leasefs.mount.timeouts import ATTRIBUTES_S, ENTRY_S, NEGATIVE_S
+from leasefs.mount.timeouts import ATTRIBUTES_S, NEGATIVE_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +82,7 @@ def _fill(shown: EntryAttributes, entry: Entry) -> EntryAttributes:
     found = entry.stat
     shown.st_ino = entry.number
     shown.generation = entry.generation
-    shown.entry_timeout = ENTRY_S
+    shown.entry_timeout = entry.entry_s
     shown.attr_timeout = ATTRIBUTES_S
     shown.st_mode = found.st_mode
     shown.st_nlink = found.st_nlink
@@ -145,7 +145,7 @@ class Operations(pyfuse3.Operations):
 
     @boundary
     async def lookup(self, parent_inode: int, name: bytes, ctx: RequestContext) -> EntryAttributes:
-        entry = reading.lookup(self.tree, parent_inode, name)
+        entry = reading.lookup(self.tree, parent_inode, name, ctx.pid)
         return _nothing() if entry is None else _fill(EntryAttributes(), entry)
 
     async def forget(self, inode_list: Sequence[tuple[int, int]]) -> None:

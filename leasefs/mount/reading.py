@@ -8,6 +8,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from leasefs.mount.handles import OpenDirectory, OpenFile, OpenVirtual
+from leasefs.mount.timeouts import ENTRY_S
 from leasefs.mount.tree import Entry, Tree
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _DOTS = 2
 
 
-def lookup(tree: Tree, parent_number: int, name: bytes) -> Entry | None:
+def lookup(tree: Tree, parent_number: int, name: bytes, thread: int = 0) -> Entry | None:
     """What is at a name, or None: nothing, which the kernel may remember for a moment."""
     if tree.control.owns(parent_number):
         number = tree.control.find(name)
@@ -28,6 +29,8 @@ def lookup(tree: Tree, parent_number: int, name: bytes) -> Entry | None:
     if parent is tree.inodes.root and name == tree.control.name:
         return Entry(tree.control.number, 0, tree.control.stat(tree.control.number))
     found = tree.look(parent, name)
+    if (parent_number, name) in tree.redirects.by_place:
+        tree.redirects.looked_up((parent_number, name), found, thread)
     return None if found is None else tree.entry(parent, name, found)
 
 
@@ -88,7 +91,8 @@ def _list_lower(
             continue
         child = tree.inodes.learn(node, name, found)
         try:
-            yield name, Entry(child.number, child.generation, found), at + _DOTS + 1
+            entry_s = tree.redirects.brief.get(child.number, ENTRY_S)
+            yield name, Entry(child.number, child.generation, found, entry_s), at + _DOTS + 1
         finally:
             if not child.lookups:
                 for gone in tree.inodes.drop_unknown(child):

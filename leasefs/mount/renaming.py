@@ -73,6 +73,7 @@ async def rename(
     if source.is_dir or goal.is_dir:
         tree.ground.directory_changed(source.path)
         tree.ground.directory_changed(goal.path)
+        tree.redirects.moved()
 
 
 def _describe(tree: Tree, source: _End, goal: _End, flags: int, caller: Caller) -> Sequence[Target]:

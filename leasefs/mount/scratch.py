@@ -130,6 +130,18 @@ class GitGround:
         """Whether the path is the git directory itself."""
         return path == b".git" and self._gitdir is not None
 
+    def holds_tracked(self, directory: bytes) -> bool:
+        """Whether something below the directory is tracked; without readable git data it may be."""
+        tracked = self._tracked
+        return tracked is None or tracked.has_tracked_below(directory)
+
+    def doubt(self, directory: bytes) -> None:
+        """Look at the index and the ignore files above at the next question, however new the last look is."""
+        self._index_checked_s = float("-inf")
+        for above in _with_ancestors(directory):
+            if above in self._ignores:
+                self._ignores[above] = (float("-inf"), self._ignores[above][1])
+
     # -- changes -------------------------------------------------------------------------------
 
     def changed(self, path: bytes) -> None:

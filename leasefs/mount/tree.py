@@ -18,7 +18,9 @@ from leasefs.mount.gate import Wanting
 from leasefs.mount.handles import Handles, OpenFile
 from leasefs.mount.inodes import ROOT_NUMBER
 from leasefs.mount.lower import Lower, stale
+from leasefs.mount.redirects import Redirects
 from leasefs.mount.saves import Companions
+from leasefs.mount.timeouts import ENTRY_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,11 +40,15 @@ _DELETED = b" (deleted)"
 
 
 class Entry(NamedTuple):
-    """What a lookup answers: the number and generation for the kernel, the attributes for users."""
+    """What a lookup answers: the number and generation for the kernel, the attributes for users.
+
+    The kernel may take the name to lead there for `entry_s` seconds.
+    """
 
     number: int
     generation: int
     stat: Stat
+    entry_s: float = ENTRY_S
 
 
 @dataclass(slots=True)
@@ -58,6 +64,10 @@ class Tree:
     control: ControlDir
     handles: Handles = field(default_factory=Handles)
     companions: Companions = field(default_factory=Companions)
+    redirects: Redirects = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.redirects = Redirects(self.inodes)
 
     # -- finding -------------------------------------------------------------------------------
 
@@ -102,7 +112,8 @@ class Tree:
         """Learn what was found, and count one lookup: the kernel will be told of it."""
         node = self.inodes.learn(parent, name, found)
         node.lookups += 1
-        return Entry(node.number, node.generation, found)
+        entry_s = self.redirects.brief.get(node.number, ENTRY_S)
+        return Entry(node.number, node.generation, found, entry_s)
 
     def forget(self, number: int, lookups: int) -> None:
         """The kernel dropped `lookups` references to an inode."""
@@ -229,6 +240,7 @@ class Tree:
         self.gate.wrote(allowed)
         for path in paths:
             self.ground.changed(path)
+            self.redirects.changed(path)
 
     # -- handles follow their files ------------------------------------------------------------
 

@@ -1,0 +1,403 @@
+"""Making redirects and undoing them, beside the handlers (see `redirects`).
+
+A directory is redirected when it is scratch as a whole, or the git directory; large enough to be worth
+it, so that what is quickly removed never is a mountpoint; and no file in it has another name in the
+tree, which would be written unasked. All of that is looked at again while redirects exist, and whoever
+is not sure undoes: without a redirect everything is right, only slower.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import trio
+
+from leasefs.core.policy import Place
+from leasefs.mount import bind
+from leasefs.mount.deletions import Deletions
+from leasefs.mount.gate import Wanting
+from leasefs.mount.mountinfo import Mount, mounts
+from leasefs.mount.redirects import BRIEF_ENTRY_S, Redirect, Redirects
+from leasefs.mount.surveying import holds, names_outside, survey
+from leasefs.vcs.beneath import open_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from leasefs.mount.handles import OpenFile
+    from leasefs.mount.inodes import Node
+    from leasefs.mount.notices import Notices
+    from leasefs.mount.tree import Tree
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+# A directory with fewer files is removed faster than we could notice, and gains little.
+WORTH_FILES = 512
+# What was true of the ground is confirmed so often: no redirect outlives its reason by a second.
+_CONFIRM_EVERY_S = 0.7
+_LOOK_EVERY_S = 0.2
+_DRAIN_EVERY_S = 0.002
+_UNFIT_FOR_S = 60.0
+_ROUNDS = 8
+
+
+class Where(NamedTuple):
+    """The mount that redirects are made in, and how its kernel side is told."""
+
+    mount: Mount
+    mountpoint: str
+    notices: Notices
+
+
+class Redirecting:
+    """Makes and undoes the redirects of one mount. `told` gets their paths whenever they change."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        where: Where,
+        now_s: Callable[[], float],
+        told: Callable[[list[bytes]], None],
+        *,
+        git_too: bool,
+    ) -> None:
+        """Raises OSError if the user has no inotify instance left."""
+        self._tree = tree
+        self._table: Redirects = tree.redirects
+        self._where = where
+        self._now_s = now_s
+        self._told = told
+        self._git_too = git_too
+        self._deletions = Deletions()
+        self._one_change = trio.Lock()
+        self._table.begin(now_s, self._deletions)
+
+    async def run(self) -> None:
+        """Until cancelled. A fault of ours takes away the redirects, not the mount."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._find)
+                nursery.start_soon(self._confirm)
+                nursery.start_soon(self._guard)
+        except Exception:
+            log.exception("redirects end by a fault; the mount goes on without")
+            await self.stop()
+            for redirect in self._table.mounted():
+                await self._undo(redirect)
+
+    async def stop(self) -> None:
+        """Make no more. Those that exist are in force until they are unmounted."""
+        self._table.end()
+        async with self._one_change:
+            pass
+
+    def close(self) -> None:
+        """Close what is held open, once nothing is served any more."""
+        for redirect in [*self._table.by_place.values(), *self._table.lost]:
+            os.close(redirect.lower_fd)
+        self._deletions.close()
+
+    def mount_ids(self) -> frozenset[int]:
+        """The mounts that are redirects."""
+        return frozenset(redirect.mount_id for redirect in self._table.mounted())
+
+    # -- three things to do, for ever ------------------------------------------------------------
+
+    async def _find(self) -> None:
+        while True:
+            await self._table.look.wait()
+            for root, is_git in (await self._roots(self._table.take_touched())).items():
+                if not self._table.active:
+                    return
+                async with self._one_change:
+                    await self._consider(root, is_git=is_git)
+            await trio.sleep(_LOOK_EVERY_S)
+
+    async def _confirm(self) -> None:
+        while True:
+            with trio.move_on_after(_CONFIRM_EVERY_S if self._table.by_place else float("inf")):
+                await self._table.hurry.wait()
+            self._table.hurry = trio.Event()
+            async with self._one_change:
+                await self._forget_lost()
+                for redirect in self._table.mounted():
+                    if redirect.void or not await self._is_due(redirect):
+                        await self._undo(redirect)
+                await self._forget_lost()
+
+    async def _guard(self) -> None:
+        while True:
+            await trio.lowlevel.wait_readable(self._deletions.fd)
+            for redirect in self._table.heed_deletions():
+                await self._expire(redirect)
+            if b"index" in self._deletions.arrived:
+                self._tree.ground.changed(b".git/index")
+                self._table.hurry.set()
+            self._deletions.arrived.clear()
+            await trio.sleep(_DRAIN_EVERY_S)
+
+    # -- finding ---------------------------------------------------------------------------------
+
+    async def _roots(self, directories: set[bytes]) -> dict[bytes, bool]:
+        """The directories to consider that are at or above these; and whether it is the git directory."""
+        roots: dict[bytes, bool] = {}
+        for directory in directories:
+            for above in _from_the_top(directory):
+                if above in roots:
+                    break
+                place = await self._place(above)
+                if place is Place.GIT:
+                    if self._git_too and self._tree.ground.is_git_root(above):
+                        roots[above] = True
+                    break
+                if place is Place.SCRATCH:
+                    roots[above] = False
+                    break
+        return roots
+
+    async def _place(self, directory: bytes) -> Place:
+        """The ground of everything in a directory; TREE in doubt."""
+        ground = self._tree.ground
+        for _ in range(_ROUNDS):
+            try:
+                if ground.holds_tracked(directory):
+                    return Place.TREE
+                place = ground.place(directory, is_dir=True)
+                whole = place is not Place.SCRATCH or ground.is_scratch_tree(directory)
+                return place if whole else Place.TREE
+            except Wanting as wanting:
+                await wanting.fetch()
+        return Place.TREE
+
+    # -- making ----------------------------------------------------------------------------------
+
+    async def _consider(self, root: bytes, *, is_git: bool) -> None:
+        known = any(redirect.path == root for redirect in self._table.by_place.values())
+        if known or self._table.resting.get(root, 0.0) > self._now_s():
+            return
+        self._table.resting.pop(root, None)
+        try:
+            lower_fd = await trio.to_thread.run_sync(_open_listing, self._tree.lower.root_fd, root)
+        except OSError:
+            return  # gone again
+        node = self._tree.inodes.find(os.fstat(lower_fd))
+        if node is None or self._tree.inodes.path(node) != root:
+            os.close(lower_fd)
+            return
+        redirect = Redirect(node, root, lower_fd, is_git=is_git)
+        if not is_git and not await _answers(lambda: holds(lower_fd, WORTH_FILES)):
+            os.close(lower_fd)
+            return
+        self._table.by_place[redirect.place] = redirect
+        writers = self._writers_below(node)
+        if await self._is_fit(redirect) and self._is_quiet(redirect, writers):
+            await self._make(redirect)
+        if not redirect.mount_id:
+            self._table.by_place.pop(redirect.place, None)
+            self._deletions.forget(redirect)
+            os.close(lower_fd)
+
+    def _writers_below(self, node: Node) -> set[OpenFile]:
+        inodes = self._tree.inodes
+        return {file for file in self._tree.handles.writers() if inodes.is_below(file.node, node)}
+
+    def _is_quiet(self, redirect: Redirect, before: set[OpenFile]) -> bool:
+        """Whether no file below is in use in a way that must not be split between two file systems.
+
+        Locks and shared mappings made through us mean nothing to those who open the file beneath. Both
+        are made on files that are open for both reading and writing, or for long; plain output is neither.
+        """
+        now = self._writers_below(redirect.node)
+        if any(file in before or file.flags & os.O_ACCMODE == os.O_RDWR for file in now):
+            self._rest(redirect, _LOOK_EVERY_S)
+            return False
+        return True
+
+    def _rest(self, redirect: Redirect, for_s: float) -> None:
+        self._table.resting[redirect.path] = self._now_s() + for_s
+
+    async def _is_fit(self, redirect: Redirect) -> bool:
+        """Whether nothing else is mounted inside, and no file has another name in the tree."""
+        if self._device_of(redirect) != self._tree.inodes.device or await self._holds_mounts(
+            redirect
+        ):
+            self._rest(redirect, _UNFIT_FOR_S)
+            return False
+        device = self._tree.inodes.device
+        found = await _answers(lambda: survey(redirect.lower_fd, device))
+        if found is None or found.foreign:
+            self._rest(redirect, _UNFIT_FOR_S)
+            return False
+        if found.linked and await self._is_linked_into_tree(redirect.path, found.linked):
+            log.info("%s is not redirected: it shares files with the tree", _shown(redirect.path))
+            self._rest(redirect, _UNFIT_FOR_S)
+            return False
+        if not await _answers(lambda: self._watch(redirect)):
+            self._rest(redirect, _UNFIT_FOR_S)
+            return False
+        return True
+
+    def _watch(self, redirect: Redirect) -> bool:
+        # Git removes files below its directory all the time.
+        return self._deletions.watch(redirect, redirect.lower_fd, alone=redirect.is_git)
+
+    def _device_of(self, redirect: Redirect) -> int:
+        return os.fstat(redirect.lower_fd).st_dev
+
+    async def _holds_mounts(self, redirect: Redirect) -> bool:
+        text = os.readlink(b"/proc/self/fd/%d" % redirect.lower_fd)
+        listed = await trio.to_thread.run_sync(mounts)
+        return any((mount.mountpoint + b"/").startswith(text + b"/") for mount in listed)
+
+    async def _is_linked_into_tree(self, root: bytes, inodes: frozenset[tuple[int, int]]) -> bool:
+        root_fd = self._tree.lower.root_fd
+        paths = await _answers(lambda: list(names_outside(root_fd, root, inodes)))
+        if paths is None:
+            return True
+        for path in paths:
+            if await self._place_of_file(path) is Place.TREE:
+                return True
+        return False
+
+    async def _place_of_file(self, path: bytes) -> Place:
+        for _ in range(_ROUNDS):
+            try:
+                return self._tree.ground.place(path, is_dir=False)
+            except Wanting as wanting:
+                await wanting.fetch()
+        return Place.TREE
+
+    async def _make(self, redirect: Redirect) -> None:
+        if redirect.void or not await self._is_due(redirect):
+            return
+        try:
+            redirect.mount_id = await trio.to_thread.run_sync(self._bind, redirect)
+        except OSError as error:
+            self._rest(redirect, _LOOK_EVERY_S if bind.is_passing(error) else _UNFIT_FOR_S)
+            if not bind.is_passing(error):
+                log.info("%s is not redirected: %s", _shown(redirect.path), error)
+            return
+        self._table.brief[redirect.node.number] = BRIEF_ENTRY_S
+        await self._expire(redirect)
+        # Whatever came in between was not yet stopped by the mount: moved, linked, opened, tracked.
+        quiet = self._is_quiet(redirect, set())
+        if redirect.void or not quiet or not await self._is_due(redirect):
+            await self._undo(redirect)
+        self._tell()
+
+    def _bind(self, redirect: Redirect) -> int:
+        """In a worker thread. Only if the kernel's entry at the path is the very directory."""
+        root_fd = os.open(self._where.mountpoint, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            target_fd = bind.open_cached(root_fd, redirect.path)
+        finally:
+            os.close(root_fd)
+        try:
+            meant = bind.Handle(self._where.mount.mount_id, redirect.node.number)
+            if bind.handle_of(target_fd) != meant:
+                raise FileNotFoundError(f"{_shown(redirect.path)} is another directory now")
+            return bind.bind(redirect.lower_fd, target_fd)
+        finally:
+            os.close(target_fd)
+
+    # -- keeping and undoing ---------------------------------------------------------------------
+
+    async def _is_due(self, redirect: Redirect) -> bool:
+        """Whether the directory still is where and what it must be, as the rules are now."""
+        path = self._tree.inodes.path(redirect.node)
+        if path is None:
+            return False
+        redirect.path = path
+        if redirect.is_git:
+            return self._tree.ground.is_git_root(path)
+        self._tree.ground.doubt(path)
+        if await self._place(path) is not Place.SCRATCH:
+            return False
+        return await self._is_large_still(redirect)
+
+    async def _is_large_still(self, redirect: Redirect) -> bool:
+        """After deletions. What has become small would be removed before we notice."""
+        if not redirect.guarded_until_s or self._now_s() < redirect.guarded_until_s:
+            return True
+        redirect.guarded_until_s = 0.0
+        if not await _answers(lambda: holds(redirect.lower_fd, WORTH_FILES // 2)):
+            return False
+        self._deletions.forget(redirect)
+        redirect.deleted = 0
+        watched = bool(await _answers(lambda: self._watch(redirect)))
+        if redirect.mount_id:
+            self._table.brief[redirect.node.number] = BRIEF_ENTRY_S
+        return watched
+
+    async def _undo(self, redirect: Redirect) -> None:
+        """Detach it. Who is inside goes on there, as below any unmounted file system."""
+        await trio.to_thread.run_sync(self._drop, redirect, abandon_on_cancel=True)
+        self._table.lose(redirect)
+
+    def _drop(self, redirect: Redirect) -> None:
+        try:
+            self._where.notices.drop(*redirect.place)
+        except FileNotFoundError:
+            log.info("%s was dropped already", _shown(redirect.path))
+        if any(mount.mount_id == redirect.mount_id for mount in mounts()):
+            path = os.path.join(os.fsencode(self._where.mountpoint), redirect.path)
+            bind.unbind(os.fsdecode(path), lazy=True)
+
+    async def _expire(self, redirect: Redirect) -> None:
+        try:
+            place = redirect.place
+            expire = self._where.notices.expire
+            await trio.to_thread.run_sync(expire, *place, abandon_on_cancel=True)
+        except FileNotFoundError:
+            self._table.hurry.set()
+
+    async def _forget_lost(self) -> None:
+        """Those that somebody else unmounted, and those that handlers let go."""
+        if self._table.mounted():
+            there = {mount.mount_id for mount in await trio.to_thread.run_sync(mounts)}
+            for redirect in self._table.mounted():
+                if redirect.mount_id not in there:
+                    self._table.lose(redirect)
+        lost, self._table.lost = self._table.lost, []
+        for redirect in lost:
+            self._deletions.forget(redirect)
+            os.close(redirect.lower_fd)
+        if lost:
+            self._tell()
+
+    def _tell(self) -> None:
+        self._told(sorted(redirect.path for redirect in self._table.mounted()))
+
+
+async def _answers(ask: Callable[[], T]) -> T | None:
+    """What a worker thread says, None if it could not look."""
+    try:
+        return await trio.to_thread.run_sync(ask)
+    except OSError:
+        return None
+
+
+def _open_listing(root_fd: int, path: bytes) -> int:
+    fd = open_directory(root_fd, path)
+    try:
+        return os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)
+    finally:
+        os.close(fd)
+
+
+def _from_the_top(directory: bytes) -> Iterator[bytes]:
+    """The directory and those above it but for the root, outermost first."""
+    at = directory.find(b"/")
+    while at >= 0:
+        yield directory[:at]
+        at = directory.find(b"/", at + 1)
+    if directory:
+        yield directory
+
+
+def _shown(path: bytes) -> str:
+    return os.fsdecode(path)

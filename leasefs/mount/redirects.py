@@ -1,0 +1,206 @@
+"""Which directories are redirected: served natively by the lower file system, mounted over the mount.
+
+What stands on scratch as a whole, and the git directory, needs no check; so the kernel is led past us.
+This is the part that handlers ask and tell; `redirecting` makes and undoes redirects. It is inert until
+that begins.
+
+A mountpoint can be neither removed nor renamed, and the kernel says so (EBUSY) without asking us. But it
+looks a name up again once its entry has expired. So the entry of a redirected directory expires after
+milliseconds, and at once while much is being deleted below; and a lookup that finds the directory empty,
+or comes from a caller about to take its name, is answered with ESTALE once. That drops the entry, which
+takes the mount off (d_invalidate, fs/dcache.c), and the kernel looks again.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import trio
+
+from leasefs.mount.callers import takes_name
+from leasefs.mount.lower import stale
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasefs.mount.deletions import Deletions
+    from leasefs.mount.inodes import Inodes, Node
+    from leasefs.mount.shapes import Stat
+
+# One tick of the kernel's clock (CONFIG_HZ is 250 or 1000 nearly everywhere). Each time a request goes
+# through one of these entries after that long, it costs one round trip more.
+BRIEF_ENTRY_S = 0.004
+# From so many deletions on, the directory may be about to be removed.
+_SUSPICIOUS = 8
+_GUARDED_FOR_S = 0.5
+# How long a directory that lost its redirect goes without.
+REST_S = 2.0
+_TOUCHED = 4096
+
+Place = tuple[int, bytes]
+
+
+class Redirect:
+    """One redirected directory. `mount_id` is 0 while it is being made.
+
+    `lower_fd` is open for listing and closed by `redirecting`.
+    """
+
+    __slots__ = (
+        "deleted",
+        "guarded_until_s",
+        "is_git",
+        "lower_fd",
+        "mount_id",
+        "node",
+        "path",
+        "place",
+        "void",
+    )
+
+    def __init__(self, node: Node, path: bytes, lower_fd: int, *, is_git: bool) -> None:
+        self.node = node
+        # Where the kernel has its entry, as long as the mount stands.
+        self.place: Place = (node.parent.number if node.parent else 0, node.name)
+        self.path = path
+        self.lower_fd = lower_fd
+        self.is_git = is_git
+        self.mount_id = 0
+        # Something happened while it was being made that it must not cover.
+        self.void = False
+        self.deleted = 0
+        self.guarded_until_s = 0.0
+
+
+class Redirects:
+    """The redirects of one mount, and the directories that might become some."""
+
+    def __init__(self, inodes: Inodes) -> None:
+        self._inodes = inodes
+        self._now_s: Callable[[], float] = float
+        self.active = False
+        self.by_place: dict[Place, Redirect] = {}
+        # Inode numbers whose entries the kernel may keep for so many seconds only.
+        self.brief: dict[int, float] = {}
+        self.deletions: Deletions | None = None
+        # No redirect of these paths until then.
+        self.resting: dict[bytes, float] = {}
+        # Lost their mount; what they hold open is still to be closed.
+        self.lost: list[Redirect] = []
+        self.look = trio.Event()
+        self.hurry = trio.Event()
+        self._touched: set[bytes] = set()
+        self._learnt: list[Node] = []
+
+    def begin(self, now_s: Callable[[], float], deletions: Deletions) -> None:
+        """From now on what handlers tell is remembered."""
+        self._now_s, self.deletions = now_s, deletions
+        self.active = True
+        self._inodes.on_directory = self._learn
+
+    def end(self) -> None:
+        """There will be no more redirects."""
+        self.active = False
+        self._inodes.on_directory = None
+
+    # -- what handlers tell ----------------------------------------------------------------------
+
+    def _learn(self, directory: Node) -> None:
+        """The kernel gets to know a directory."""
+        if len(self._learnt) < _TOUCHED:
+            self._learnt.append(directory)
+            self.look.set()
+
+    def changed(self, path: bytes) -> None:
+        """Something changed at this path, through a handler."""
+        if not self.active:
+            return
+        directory, _, name = path.rpartition(b"/")
+        if name == b".gitignore" or path == b".git/index":
+            self.hurry.set()
+        elif directory not in self._touched and len(self._touched) < _TOUCHED:
+            self._touched.add(directory)
+            self.look.set()
+
+    def moved(self) -> None:
+        """A directory was renamed: what is redirected below it may stand on other ground now."""
+        self.hurry.set()
+
+    def linked(self, path: bytes, new_path: bytes) -> None:
+        """A file got one more name. With one name inside a redirect, writes would pass unasked."""
+        for redirect in self.by_place.values():
+            inside = redirect.path + b"/"
+            if path.startswith(inside) != new_path.startswith(inside):
+                redirect.void = True
+                self.hurry.set()
+
+    def looked_up(self, place: Place, found: Stat | None, thread: int) -> None:
+        """The kernel asks what is at a redirect's place.
+
+        Raises:
+            OSError: ESTALE, if the mount must go; the kernel asks again then.
+        """
+        redirect = self.by_place[place]
+        if not redirect.mount_id:
+            return
+        if found is None or not self._inodes.is_same(redirect.node, found):
+            self.lose(redirect)  # the kernel sees that by itself
+            return
+        self.heed_deletions()
+        if _is_empty(redirect.lower_fd) or takes_name(thread, place[1]):
+            self.lose(redirect)
+            raise stale("what is mounted there must go first")
+
+    # -- what `redirecting` asks -----------------------------------------------------------------
+
+    def take_touched(self) -> set[bytes]:
+        """Directories that were learnt or changed since the last time."""
+        self.look = trio.Event()
+        touched, self._touched = self._touched, set()
+        learnt, self._learnt = self._learnt, []
+        touched.update(path for path in map(self._inodes.path, learnt) if path)
+        return touched
+
+    def covers(self, path: bytes) -> bool:
+        """Whether this path is served by a redirect, not by handlers."""
+        return any(
+            path == redirect.path or path.startswith(redirect.path + b"/")
+            for redirect in self.by_place.values()
+            if redirect.mount_id
+        )
+
+    def mounted(self) -> list[Redirect]:
+        """All that are in force."""
+        return [redirect for redirect in self.by_place.values() if redirect.mount_id]
+
+    def lose(self, redirect: Redirect) -> None:
+        """It is not in force any more, or will not be in a moment."""
+        self.by_place.pop(redirect.place, None)
+        self.brief.pop(redirect.node.number, None)
+        self.resting[redirect.path] = self._now_s() + REST_S
+        self.lost.append(redirect)
+        self.hurry.set()
+
+    def heed_deletions(self) -> list[Redirect]:
+        """Look at what was deleted; returns the redirects that are guarded since just now."""
+        if self.deletions is None:
+            return []
+        self.deletions.drain()
+        now_s = self._now_s()
+        alarmed = []
+        for redirect in self.mounted():
+            count = self.deletions.counts.get(redirect, 0)
+            if count - redirect.deleted < (1 if redirect.is_git else _SUSPICIOUS):
+                continue
+            redirect.deleted = count
+            if self.brief.get(redirect.node.number):
+                alarmed.append(redirect)
+            redirect.guarded_until_s = now_s + _GUARDED_FOR_S
+            self.brief[redirect.node.number] = 0.0
+        return alarmed
+
+
+def _is_empty(directory_fd: int) -> bool:
+    with os.scandir(directory_fd) as entries:
+        return next(entries, None) is None
