@@ -32,6 +32,7 @@ from leasefs.mount.mountpoint import MountOptions, check
 from leasefs.mount.refusals import RefusalLog
 from leasefs.mount.registry import control_socket, registered
 from leasefs.mount.serve import serve
+from leasefs.mount.telling_git import git_told
 from leasefs.vcs.errors import VcsError
 from leasefs.vcs.territory import territory_of
 
@@ -87,7 +88,8 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
     try:
         refusals = RefusalLog(lessee.refused)
         control = ControlServer(lessee, link, refusals, about, tree.owner_uid, revive)
-        await _serve_all(options, lessee, control, refusals, about, ready)
+        async with git_told(options.source, wanted=config.fsmonitor) as about["fsmonitor"]:
+            await _serve_all(options, lessee, control, refusals, about, ready)
     finally:
         with trio.CancelScope(shield=True):
             await lessee.end()

@@ -27,6 +27,7 @@ class MountConfig(NamedTuple):
     """What to mount, for whom. `mountpoint` equal to `source` mounts in place.
 
     `ledger` is an address, or empty for this user's own (LEASEFS_LEDGER, else the embedded one).
+    `fsmonitor` lets git ask the mount what changed.
     """
 
     source: str
@@ -36,6 +37,7 @@ class MountConfig(NamedTuple):
     ledger: str = ""
     replace: bool = False
     allow_other: bool = False
+    fsmonitor: bool = True
 
     def encode(self) -> bytes:
         """The bytes that `decode` reads."""

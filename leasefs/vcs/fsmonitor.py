@@ -16,6 +16,7 @@ import os
 from typing import TYPE_CHECKING
 
 from leasefs.vcs.errors import GitFailed
+from leasefs.vcs.gitdir import find_git
 from leasefs.vcs.own_settings import NotSet, OwnConfig, own_config
 from leasefs.vcs.plumbing import config_values
 
@@ -71,14 +72,21 @@ def switch_on(gitdir: GitDir) -> Fsmonitor:
     return Fsmonitor(own, lock_fd, cached=cached)
 
 
-def sweep(gitdir: GitDir) -> None:
-    """Take away what a mount that crashed left behind, if no other mount of the tree needs it.
+def sweep(source: str) -> None:
+    """Take away what a mount of `source` that crashed left behind, unless another one of it lives.
 
     Raises:
         VcsError: it cannot be looked for, or is still there.
+        OSError: `source` cannot be opened.
     """
-    own = own_config(gitdir)
-    Fsmonitor(own, _open_lock(gitdir)).switch_off()
+    root_fd = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        gitdir = find_git(root_fd)
+    finally:
+        os.close(root_fd)
+    if gitdir is not None:
+        with gitdir:
+            Fsmonitor(own_config(gitdir), _open_lock(gitdir)).switch_off()
 
 
 def _open_lock(gitdir: GitDir) -> int:

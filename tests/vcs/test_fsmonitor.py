@@ -163,13 +163,13 @@ def test_what_a_crash_left_goes_with_the_next_mount(repo: GitTree) -> None:
 
 def test_what_a_crash_left_can_be_swept_unless_it_is_in_use(repo: GitTree) -> None:
     before = state(repo)
-    sweep(repo.open_git())
+    sweep(os.fsdecode(repo.path))
     crash(switch_on(repo.open_git()))
     used = switch_on(repo.open_git())
-    sweep(repo.open_git())
+    sweep(os.fsdecode(repo.path))
     assert monitor(repo)
     crash(used)
-    sweep(repo.open_git())
+    sweep(os.fsdecode(repo.path))
     assert state(repo) == before
 
 

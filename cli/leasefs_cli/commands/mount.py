@@ -53,6 +53,12 @@ from leasefs_cli.teaching import json_option, teaching_command
     help="End the agent's session that is live elsewhere. Its ground stays closed until its leases "
     "would have expired.",
 )
+@click.option(
+    "--no-fsmonitor",
+    is_flag=True,
+    help="Leave git's configuration alone. Else git asks the mount what changed, by core.fsmonitor and "
+    "core.untrackedCache, which are set while it is mounted unless you set your own.",
+)
 @click.option("--foreground", is_flag=True, help="Stay, and write messages to stderr.")
 @json_option
 def command(
@@ -62,6 +68,7 @@ def command(
     harness: str | None,
     allow_other: bool,
     replace: bool,
+    no_fsmonitor: bool,
     foreground: bool,
     as_json: bool,
 ) -> int:
@@ -81,6 +88,7 @@ def command(
         harness=harness_name(harness),
         replace=replace,
         allow_other=allow_other,
+        fsmonitor=not no_fsmonitor,
     )
     if foreground:
         return _stay(config, as_json=as_json)

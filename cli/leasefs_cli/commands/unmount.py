@@ -106,6 +106,21 @@ def _forget_dead(mountpoint: str) -> None:
     for found, alive in registered_mounts():
         if not alive and found.mountpoint == mountpoint:
             forget(found.pid)
+            _sweep(found.source)
+
+
+def _sweep(source: str) -> None:
+    """Git's settings that the dead mount left in the repository; they do no harm where they stay."""
+    from leasefs.vcs.errors import VcsError
+    from leasefs.vcs.fsmonitor import sweep
+
+    covering = top_at(os.path.realpath(source))
+    if covering is not None and covering.is_leasefs:
+        return  # by a mount that needs them
+    try:
+        sweep(source)
+    except (VcsError, OSError) as error:
+        tell(f"core.fsmonitor may be left behind in {source}: {error}")
 
 
 def _refuse_busy(mountpoint: str, users: list[User]) -> None:
