@@ -246,6 +246,48 @@ def run(tree: Watched, steps: int) -> None:
         tree.check()
 
 
+def make_files(tree: Watched, *paths: str) -> None:
+    def act() -> None:
+        for path in paths:
+            os.makedirs(os.path.dirname(tree.full(path)), exist_ok=True)
+            with open(tree.full(path), "w") as file:
+                file.write(path)
+
+    tree.reported(act)
+
+
+@pytest.mark.parametrize("seed", [0])
+def test_directories_that_change_places(watched: Watched) -> None:
+    """Git remembers what is untracked in each directory below, too, and reads none of it anew."""
+    make_files(watched, "a/s/d/t", "b/s/d/t")
+    watched.commit()
+    make_files(watched, "a/s/d/u1", "b/s/d/u2")
+    for _ in range(3):
+        watched.check()
+    for source, goal in (("a", "swap"), ("b", "a"), ("swap", "b")):
+        os.rename(watched.full(source), watched.full(goal))
+        watched.log.tree_changed(source.encode())
+        watched.log.tree_changed(goal.encode())
+    watched.check()
+    assert b"? a/s/d/u2\0? b/s/d/u1\0" in watched.git("status", "--porcelain=v2", "-z")[0]
+
+
+@pytest.mark.parametrize("seed", [0])
+def test_a_directory_in_place_of_a_tracked_file(watched: Watched) -> None:
+    make_files(watched, "a", "d/b")
+    watched.commit()
+    for _ in range(3):
+        watched.check()
+    os.unlink(watched.full("a"))
+    watched.log.changed(b"a")
+    os.rename(watched.full("d"), watched.full("a"))
+    watched.log.tree_changed(b"d")
+    watched.log.tree_changed(b"a")
+    watched.check()
+    watched.commit()
+    watched.check()
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_git_sees_all_that_changed(watched: Watched) -> None:
     run(watched, 60)
