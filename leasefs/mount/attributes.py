@@ -43,6 +43,10 @@ class Change:
         return Op.UTIMENS
 
 
+# chown(2) with neither owner nor group: it sets the time of change only.
+_NOTHING = Change()
+
+
 async def setattr_(
     tree: Tree, number: int, change: Change, handle: int | None, caller: Caller
 ) -> Entry:
@@ -87,7 +91,7 @@ def _reach(tree: Tree, node: Node, change: Change) -> AbstractContextManager[str
 def _apply(change: Change, at: str | int, found: os.stat_result) -> None:
     if change.size is not None:
         os.truncate(at, change.size)
-    if change.uid is not None or change.gid is not None:
+    if change.uid is not None or change.gid is not None or change == _NOTHING:
         uid = -1 if change.uid is None else change.uid
         os.chown(at, uid, -1 if change.gid is None else change.gid)
     if change.mode is not None:
