@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from leasefs.core.policy import Allowed, Op
 from leasefs.mount.opening import check_handle
-from leasefs.mount.tree import Entry, Tree
+from leasefs.mount.owner import take_set_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from leasefs.mount.handles import OpenFile
     from leasefs.mount.inodes import Node
     from leasefs.mount.shapes import Caller
+    from leasefs.mount.tree import Entry, Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +56,37 @@ async def setattr_(
     if handle is not None:
         file = tree.handles.file(handle)
         await _allow_by_handle(tree, change.op, file)
+        _disarm(tree, change, file.fd, caller)
         _apply(change, file.fd, tree.stat(node) if node.parent else os.fstat(file.fd))
         if file.token > 0:
             tree.gate.holdings.wrote(file.token)
     else:
         allowed = await _allow(tree, change.op, node, caller)
         with _reach(tree, node, change) as at:
+            _disarm(tree, change, at, caller)
             _apply(change, at, tree.stat(node))
         tree.gate.wrote(allowed)
     found = tree.stat(node)
     tree.links.touched(node, found)
+    _note(tree, node, change)
+    return tree.told(node, found)
+
+
+def _note(tree: Tree, node: Node, change: Change) -> None:
+    path = tree.inodes.path(node)
+    if path is None:
+        return
     if change.size is not None:
-        tree.ground.changed(tree.inodes.path(node) or b"")
-    return Entry(number, node.generation, found)
+        tree.ground.changed(path)
+    if node.is_dir and change.mode is not None:
+        tree.changes.tree_changed(path)
+    else:
+        tree.changes.changed(path)
+
+
+def _disarm(tree: Tree, change: Change, at: str | int, caller: Caller) -> None:
+    if change.size is not None and change.mode is None and tree.owner.disarms(caller):
+        take_set_ids(at)
 
 
 async def _allow(tree: Tree, op: Op, node: Node, caller: Caller) -> Allowed:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from leasefs.mount.inodes import Node
+    from leasefs.mount.listing import Listing
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +36,10 @@ class OpenFile:
     ground_seen_s: float = 0.0
     # Other names of the inode have to be leased too: each write is checked in full.
     aliased: bool = False
+    # Its writes take set-id bits away: the writer is an ordinary user, whom the daemon, being root, is not.
+    disarms: bool = False
+    # The epoch of the change log in which a write was last noted.
+    noted: int = 0
 
     @property
     def writes(self) -> bool:
@@ -53,7 +58,7 @@ class OpenDirectory:
 
     fd: int
     node: Node
-    names: list[bytes] = field(default_factory=list)
+    listing: Listing | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from leasefs.mount.listing import Listing
     from leasefs.mount.shapes import Stat
 
 ROOT_NUMBER = 1
@@ -35,6 +36,7 @@ class Node:
         "generation",
         "key",
         "kind",
+        "listing",
         "lookups",
         "more",
         "name",
@@ -42,6 +44,8 @@ class Node:
         "orphan_fd",
         "parent",
         "stamp",
+        "told",
+        "watch",
     )
 
     def __init__(self, number: int, key: Key, kind: int) -> None:
@@ -59,6 +63,11 @@ class Node:
         self.orphan_fd = -1
         # Size and times at the last open: what the kernel's cached pages belong to.
         self.stamp: tuple[int, int, int] | None = None
+        # What attributes the kernel may be answering with (see `outside.stamp`); None: it has none.
+        self.told: int | None = None
+        # Of a directory: its inotify watch, and its entries as they were listed last.
+        self.watch = -1
+        self.listing: Listing | None = None
 
     @property
     def is_dir(self) -> bool:
@@ -149,7 +158,7 @@ class Inodes:
             self.lose_name(node, parent, name)
         node.kind = kind
         node.generation += 1
-        node.stamp = None
+        node.stamp = node.told = None
 
     def add_name(self, node: Node, parent: Node, name: bytes) -> None:
         """The node is at this name as well."""

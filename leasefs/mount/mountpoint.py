@@ -1,27 +1,18 @@
-"""Where a mount may be made, and making it.
+"""Where a mount may be made.
 
 Everything is checked before the kernel is asked, so that each obstacle has a message of its own.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import shutil
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from leasefs.core.errors import NotMounted
 from leasefs.mount.mountinfo import Mount, mounts, top_at
-
-_MS_NOSUID = 2
-_MS_NODEV = 4
-# With this flag the kernel leaves the umask to us (fuse_fill_super_common: dont_mask), which default
-# ACLs need; mount(8) and fusermount3 have no word for it.
-_MS_POSIXACL = 1 << 16
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +22,7 @@ class MountOptions:
     `source` and `mountpoint` are the same directory for a mount in place. `allow_other` lets other
     users in (root always does); `xattrs=False` tells the kernel that there are none, which saves a
     request before every write. `unmount_within_s` bounds the wait for those who still use the mount.
+    With `redirects` what is scratch as a whole is served natively, where that is permitted.
     """
 
     source: str
@@ -39,6 +31,13 @@ class MountOptions:
     allow_other: bool = False
     xattrs: bool = True
     unmount_within_s: float = 5.0
+    redirects: bool = False
+    # The mountpoint with symlinks resolved, as the kernel lists it. Found once, before anything is mounted:
+    # to resolve it later would be to ask the mount.
+    real_mountpoint: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "real_mountpoint", os.path.realpath(self.mountpoint))
 
     @property
     def for_others(self) -> bool:
@@ -46,13 +45,8 @@ class MountOptions:
         return self.allow_other or os.geteuid() == 0
 
     @property
-    def real_mountpoint(self) -> str:
-        """The mountpoint with symlinks resolved, as the kernel lists it."""
-        return os.path.realpath(self.mountpoint)
-
-    @property
     def in_place(self) -> bool:
-        """Whether the tree is covered by its own mount."""
+        """Whether the tree is covered by its own mount. Only to be asked before it is."""
         return os.path.realpath(self.source) == self.real_mountpoint
 
 
@@ -163,33 +157,3 @@ def user_allow_other(path: str = "/etc/fuse.conf") -> bool:
             return any(line.strip() == "user_allow_other" for line in file)
     except FileNotFoundError:
         return False
-
-
-def fuse_options(options: MountOptions) -> set[str]:
-    """Options for libfuse where fusermount3 makes the mount."""
-    found = {f"fsname=leasefs:{options.agent}", "subtype=leasefs", "default_permissions"}
-    if options.for_others:
-        found.add("allow_other")
-    return found
-
-
-def mount_as_root(options: MountOptions) -> int:
-    """Make the mount with mount(2); returns the descriptor of its connection.
-
-    Raises:
-        NotMounted: the kernel refused.
-    """
-    fd = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
-    data = f"fd={fd},rootmode=40000,user_id=0,group_id=0,default_permissions,allow_other"
-    failed = _libc.mount(
-        b"leasefs:" + os.fsencode(options.agent),
-        os.fsencode(options.real_mountpoint),
-        b"fuse.leasefs",
-        ctypes.c_ulong(_MS_NOSUID | _MS_NODEV | _MS_POSIXACL),
-        data.encode("ascii"),
-    )
-    if failed:
-        code = ctypes.get_errno()
-        os.close(fd)
-        raise NotMounted(f"mount on {options.mountpoint} failed: {os.strerror(code)}")
-    return fd

@@ -88,8 +88,11 @@ async def _make(
 
 def _made(tree: Tree, allowed: Allowed, target: Target, parent: Node, name: bytes) -> Entry:
     entry = tree.entry(parent, name, tree.lower.lstat(parent, name))
+    tree.names_changed(parent)
     tree.arrived(target, entry.stat)
     tree.changed(allowed, target.path)
+    if stat.S_ISDIR(entry.stat.st_mode):
+        tree.changes.directory_changed(target.path)
     return entry
 
 
@@ -116,6 +119,7 @@ async def link(tree: Tree, number: int, parent_number: int, name: bytes, caller:
         follow_symlinks=False,
     )
     entry = tree.entry(parent, name, tree.lower.lstat(parent, name))
+    tree.names_changed(parent)
     tree.arrived(last[0], entry.stat)
     for file in tree.handles.files_of(node):
         file.aliased = True
@@ -153,4 +157,5 @@ async def _take(
     tree.companions.gone(target.path)
     tree.changed(allowed, target.path)
     if op is Op.RMDIR:
+        tree.changes.directory_changed(target.path)
         tree.ground.directory_changed(target.path)

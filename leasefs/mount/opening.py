@@ -12,7 +12,8 @@ from leasefs.core.policy import Allowed, Op, Place, Target
 from leasefs.mount.gate import Wanting
 from leasefs.mount.handles import OpenFile, OpenVirtual
 from leasefs.mount.lower import stale
-from leasefs.mount.owner import umask_of
+from leasefs.mount.outside import stamp
+from leasefs.mount.owner import take_set_ids, umask_of
 
 if TYPE_CHECKING:
     from leasefs.mount.inodes import Node
@@ -64,15 +65,18 @@ def _open_allowed(tree: Tree, node: Node, flags: int, allowed: Allowed, caller: 
     fd = tree.lower.open(node, flags & _PASSED_ON)
     try:
         if flags & os.O_TRUNC:
-            _truncate(tree, node, fd, flags)
-            tree.gate.wrote(allowed)
+            _truncate(tree, node, fd, flags, caller)
+            tree.changed(allowed, tree.inodes.path(node) or b"")
     except BaseException:
         os.close(fd)
         raise
-    return _opened_to_write(tree, OpenFile(fd, node, flags, pid=caller.pid), allowed)
+    return _opened_to_write(tree, OpenFile(fd, node, flags, pid=caller.pid), allowed, caller)
 
 
-def _truncate(tree: Tree, node: Node, fd: int, flags: int) -> None:
+def _truncate(tree: Tree, node: Node, fd: int, flags: int, caller: Caller) -> None:
+    node.told = None
+    if tree.owner.disarms(caller):
+        take_set_ids(fd)
     if flags & os.O_ACCMODE != os.O_RDONLY:
         os.ftruncate(fd, 0)
         return
@@ -83,9 +87,10 @@ def _truncate(tree: Tree, node: Node, fd: int, flags: int) -> None:
         os.close(writable)
 
 
-def _opened_to_write(tree: Tree, file: OpenFile, allowed: Allowed) -> Opened:
+def _opened_to_write(tree: Tree, file: OpenFile, allowed: Allowed, caller: Caller) -> Opened:
     found = os.fstat(file.fd)
     if file.writes:
+        file.disarms = tree.owner.disarms(caller)
         tree.bind(file, allowed, found, tree.inodes.path(file.node) or b"")
     tree.links.touched(file.node, found)
     tree.ground.changed(file.path)
@@ -93,9 +98,14 @@ def _opened_to_write(tree: Tree, file: OpenFile, allowed: Allowed) -> Opened:
 
 
 def _opened(tree: Tree, file: OpenFile, found: os.stat_result) -> Opened:
-    stamp = (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-    same = file.node.stamp == stamp
-    file.node.stamp = stamp
+    node = file.node
+    pages_of = (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    same = node.stamp == pages_of
+    node.stamp = pages_of
+    if not same and node.told is not None and node.told != stamp(found):
+        # Somebody else changed it and no event has told yet: the reader is to see the new size (close-to-open).
+        node.told = None
+        tree.cache.drop_attributes_now(node.number)
     return Opened(tree.handles.add(file), keep_cache=same)
 
 
@@ -124,9 +134,10 @@ async def create(
     found = os.fstat(fd)
     entry = tree.entry(parent, name, found)
     node = tree.node(entry.number)
+    tree.names_changed(parent)
     tree.arrived(target[0], found)
     tree.changed(allowed, target[0].path)
-    opened = _opened_to_write(tree, OpenFile(fd, node, flags, pid=caller.pid), allowed)
+    opened = _opened_to_write(tree, OpenFile(fd, node, flags, pid=caller.pid), allowed, caller)
     return opened, entry
 
 
@@ -164,12 +175,22 @@ async def write(tree: Tree, handle: int, offset: int, data: bytes) -> int:
     if not tree.gate.may_write(file):
         await check_handle(tree, Op.WRITE, file)
     append = file.appends_only and _only_appends(tree, file)
+    if file.disarms:
+        _disarm(tree, file)
     done = _write_all(file, offset, data, append=append)
+    file.node.told = None
+    if file.noted != tree.changes.epoch:
+        tree.note(file)
     if file.token:
         tree.gate.holdings.wrote(file.token)
     if file.aliased:
         tree.links.touched(file.node, os.fstat(file.fd))
     return done
+
+
+def _disarm(tree: Tree, file: OpenFile) -> None:
+    if take_set_ids(file.fd):
+        tree.cache.drop_attributes_now(file.node.number)
 
 
 def _only_appends(tree: Tree, file: OpenFile) -> bool:

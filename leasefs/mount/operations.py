@@ -27,7 +27,6 @@ from leasefs.mount import attributes, naming, opening, reading, renaming
 from leasefs.mount.attributes import Change
 from leasefs.mount.boundary import boundary
 from leasefs.mount.inodes import ROOT_NUMBER
-from leasefs.mount.timeouts import ATTRIBUTES_S, NEGATIVE_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +82,7 @@ def _fill(shown: EntryAttributes, entry: Entry) -> EntryAttributes:
     shown.st_ino = entry.number
     shown.generation = entry.generation
     shown.entry_timeout = entry.entry_s
-    shown.attr_timeout = ATTRIBUTES_S
+    shown.attr_timeout = entry.attr_s
     shown.st_mode = found.st_mode
     shown.st_nlink = found.st_nlink
     shown.st_uid = found.st_uid
@@ -106,10 +105,10 @@ def _attributes(entry: Entry) -> EntryAttributes:
     return shown
 
 
-def _nothing() -> EntryAttributes:
+def _nothing(for_s: float) -> EntryAttributes:
     shown = EntryAttributes()
     shown.st_ino = 0
-    shown.entry_timeout = NEGATIVE_S
+    shown.entry_timeout = for_s
     return shown
 
 
@@ -146,7 +145,9 @@ class Operations(pyfuse3.Operations):
     @boundary
     async def lookup(self, parent_inode: int, name: bytes, ctx: RequestContext) -> EntryAttributes:
         entry = reading.lookup(self.tree, parent_inode, name, ctx.pid)
-        return _nothing() if entry is None else _fill(EntryAttributes(), entry)
+        if entry is None:
+            return _nothing(reading.nothing_s(self.tree, parent_inode))
+        return _fill(EntryAttributes(), entry)
 
     async def forget(self, inode_list: Sequence[tuple[int, int]]) -> None:
         try:
@@ -170,12 +171,15 @@ class Operations(pyfuse3.Operations):
 
     @boundary
     async def readdir(self, fh: int, start_id: int, token: ReaddirToken) -> None:
-        shown = EntryAttributes()
-        for name, entry, after in reading.list_directory(self.tree, fh, start_id):
-            if not pyfuse3.readdir_reply(token, name, _fill(shown, entry), after):
+        tree, reply = self.tree, pyfuse3.readdir_reply
+        for item, after in reading.list_directory(tree, fh, start_id):
+            shown = item.shown
+            if not isinstance(shown, EntryAttributes):
+                shown = item.shown = _fill(EntryAttributes(), item.entry)
+            taken = reply(token, item.name, shown, after)
+            reading.took(tree, item, taken=taken)
+            if not taken:
                 return
-            if name not in {b".", b".."}:
-                reading.told(self.tree, entry)
 
     @boundary
     async def releasedir(self, fh: int) -> None:

@@ -31,11 +31,32 @@ def umask_of(caller: Caller) -> Iterator[None]:
         os.umask(ours)
 
 
+def take_set_ids(at: int | str) -> bool:
+    """Take a file's set-id bits away, by descriptor or path; whether it had any.
+
+    The rule is setattr_should_drop_suidgid in fs/attr.c.
+    """
+    mode = stat.S_IMODE(os.stat(at).st_mode)
+    armed = mode & stat.S_ISUID
+    if mode & stat.S_IXGRP:
+        armed |= mode & stat.S_ISGID
+    if armed:
+        os.chmod(at, mode & ~armed)
+    return bool(armed)
+
+
 @dataclass(frozen=True, slots=True)
 class Owner:
     """Gives new objects to their creator. `for_others` is set when the mount serves all users."""
 
     for_others: bool
+
+    def disarms(self, caller: Caller) -> bool:
+        """Whether what the caller writes loses its set-id bits; with FUSE_HANDLE_KILLPRIV_V2 that is our task.
+
+        For a daemon that is an ordinary user the file system beneath does it.
+        """
+        return self.for_others and caller.uid != 0
 
     def adopt_file(self, fd: int, parent_fd: int, caller: Caller) -> None:
         """Give a file just created through `fd` to the caller."""

@@ -8,7 +8,8 @@ import stat
 from typing import TYPE_CHECKING
 
 from leasefs.mount.handles import OpenDirectory, OpenFile, OpenVirtual
-from leasefs.mount.timeouts import ENTRY_S
+from leasefs.mount.listing import Item, Listing
+from leasefs.mount.timeouts import SURE_S
 from leasefs.mount.tree import Entry, Tree
 
 if TYPE_CHECKING:
@@ -34,12 +35,18 @@ def lookup(tree: Tree, parent_number: int, name: bytes, thread: int = 0) -> Entr
     return None if found is None else tree.entry(parent, name, found)
 
 
+def nothing_s(tree: Tree, parent_number: int) -> float:
+    """For how many seconds the kernel may remember that a name in this directory is not there."""
+    node = tree.inodes.get(parent_number)
+    return 0.0 if node is None else tree.nothing_s(node)
+
+
 def getattr_(tree: Tree, number: int) -> Entry:
     """The attributes of an inode."""
     if tree.control.owns(number):
         return Entry(number, 0, tree.control.stat(number))
     node = tree.node(number)
-    return Entry(number, node.generation, tree.stat(node))
+    return tree.told(node, tree.stat(node))
 
 
 def readlink(tree: Tree, number: int) -> bytes:
@@ -58,11 +65,11 @@ def open_directory(tree: Tree, number: int) -> int:
     return tree.handles.add(OpenDirectory(tree.lower.open_listing(node), node))
 
 
-def list_directory(tree: Tree, handle: int, start: int) -> Iterator[tuple[bytes, Entry, int]]:
-    """Names with attributes from position `start` on, each with the position after it.
+def list_directory(tree: Tree, handle: int, start: int) -> Iterator[tuple[Item, int]]:
+    """Entries from position `start` on, each with the position after it.
 
-    The list is taken when reading starts and anew after rewinddir(3). The lookup of an entry is
-    counted by `told`, once the kernel took it.
+    The list of names is taken when reading starts and anew after rewinddir(3); attributes are those of the
+    moment. Whoever took an entry says so with `took`.
     """
     stream = tree.handles.get(handle)
     if isinstance(stream, OpenVirtual):
@@ -73,57 +80,82 @@ def list_directory(tree: Tree, handle: int, start: int) -> Iterator[tuple[bytes,
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
 
 
-def _list_lower(
-    tree: Tree, stream: OpenDirectory, start: int
-) -> Iterator[tuple[bytes, Entry, int]]:
-    if start == 0:
-        stream.names = tree.lower.names(stream.fd)
-    node = stream.node
+def _list_lower(tree: Tree, stream: OpenDirectory, start: int) -> Iterator[tuple[Item, int]]:
     if start < _DOTS:
         yield from _dots(tree, stream, start)
-    for at in range(max(0, start - _DOTS), len(stream.names)):
-        name = stream.names[at]
-        if node is tree.inodes.root and name == tree.control.name:
-            continue
-        try:
-            found = os.stat(name, dir_fd=stream.fd, follow_symlinks=False)
-        except FileNotFoundError:
-            continue
-        child = tree.inodes.learn(node, name, found)
-        try:
-            entry_s = tree.redirects.brief.get(child.number, ENTRY_S)
-            yield name, Entry(child.number, child.generation, found, entry_s), at + _DOTS + 1
-        finally:
-            if not child.lookups:
-                for gone in tree.inodes.drop_unknown(child):
-                    tree.lower.forget(gone)
+    listing = stream.listing
+    if start == 0 or listing is None:
+        listing = stream.listing = _listing(tree, stream)
+    brief = tree.redirects.brief
+    items, names = listing.items, listing.names
+    for at in range(max(0, start - _DOTS), len(names)):
+        item = items[at]
+        if (
+            item is None
+            or item.node is None
+            or item.told is None
+            or item.told != item.node.told
+            or item.entry.attr_s != SURE_S
+            or (brief and item.node.number in brief)
+        ):
+            item = items[at] = _look(tree, stream, names[at])
+            if item is None:
+                continue
+        yield item, at + _DOTS + 1
 
 
-def _dots(tree: Tree, stream: OpenDirectory, start: int) -> Iterator[tuple[bytes, Entry, int]]:
+def _listing(tree: Tree, stream: OpenDirectory) -> Listing:
+    mtime_ns = os.fstat(stream.fd).st_mtime_ns
+    listing = tree.listings.known(stream.node, mtime_ns)
+    if listing is None:
+        names = tree.lower.names(stream.fd)
+        if stream.node is tree.inodes.root and tree.control.name in names:
+            names.remove(tree.control.name)
+        listing = Listing(names, mtime_ns)
+        if stream.node.watch >= 0:
+            tree.listings.keep(stream.node, listing)
+    return listing
+
+
+def _look(tree: Tree, stream: OpenDirectory, name: bytes) -> Item | None:
+    try:
+        found = os.stat(name, dir_fd=stream.fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    node = tree.inodes.learn(stream.node, name, found)
+    return Item(name, tree.told(node, found), node)
+
+
+def took(tree: Tree, item: Item, *, taken: bool) -> None:
+    """Whether the kernel took this entry of a listing. If so it will forget it one day."""
+    node = item.node
+    if node is None:
+        return
+    if taken:
+        node.lookups += 1
+    elif not node.lookups:
+        tree.forget(node.number, 0)
+
+
+def _dots(tree: Tree, stream: OpenDirectory, start: int) -> Iterator[tuple[Item, int]]:
     here = os.fstat(stream.fd)
     if start == 0:
-        yield b".", Entry(_shown_number(tree, stream.node), 0, here), 1
-    yield b"..", Entry(_shown_number(tree, stream.node.parent or stream.node), 0, here), _DOTS
+        yield Item(b".", Entry(_shown_number(tree, stream.node), 0, here)), 1
+    above = _shown_number(tree, stream.node.parent or stream.node)
+    yield Item(b"..", Entry(above, 0, here)), _DOTS
 
 
 def _shown_number(tree: Tree, node: Node) -> int:
     return os.fstat(tree.lower.root_fd).st_ino if node is tree.inodes.root else node.number
 
 
-def told(tree: Tree, entry: Entry) -> None:
-    """The kernel took this entry of a listing; it will forget it one day."""
-    node = tree.inodes.get(entry.number)
-    if node is not None:
-        node.lookups += 1
-
-
-def _list_control(tree: Tree, start: int) -> Iterator[tuple[bytes, Entry, int]]:
+def _list_control(tree: Tree, start: int) -> Iterator[tuple[Item, int]]:
     here = tree.control.stat(tree.control.number)
     entries = [(b".", tree.control.number), (b"..", tree.control.number), *tree.control.files()]
     for at in range(start, len(entries)):
         name, number = entries[at]
         found = here if at < _DOTS else tree.control.stat(number)
-        yield name, Entry(number, 0, found), at + 1
+        yield Item(name, Entry(number, 0, found)), at + 1
 
 
 def read(tree: Tree, handle: int, offset: int, size: int) -> bytes:

@@ -49,7 +49,6 @@ class Where(NamedTuple):
     """The mount that redirects are made in, and how its kernel side is told."""
 
     mount: Mount
-    mountpoint: str
     notices: Notices
 
 
@@ -291,7 +290,7 @@ class Redirecting:
 
     def _bind(self, redirect: Redirect) -> int:
         """In a worker thread. Only if the kernel's entry at the path is the very directory."""
-        root_fd = os.open(self._where.mountpoint, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        root_fd = os.open(self._where.mount.mountpoint, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             target_fd = bind.open_cached(root_fd, redirect.path)
         finally:
@@ -341,10 +340,10 @@ class Redirecting:
     def _drop(self, redirect: Redirect) -> None:
         try:
             self._where.notices.drop(*redirect.place)
-        except FileNotFoundError:
-            log.info("%s was dropped already", _shown(redirect.path))
+        except OSError as error:
+            log.info("%s could not be dropped: %s", _shown(redirect.path), error)
         if any(mount.mount_id == redirect.mount_id for mount in mounts()):
-            path = os.path.join(os.fsencode(self._where.mountpoint), redirect.path)
+            path = os.path.join(self._where.mount.mountpoint, redirect.path)
             bind.unbind(os.fsdecode(path), lazy=True)
 
     async def _expire(self, redirect: Redirect) -> None:
@@ -352,8 +351,8 @@ class Redirecting:
             place = redirect.place
             expire = self._where.notices.expire
             await trio.to_thread.run_sync(expire, *place, abandon_on_cancel=True)
-        except FileNotFoundError:
-            self._table.hurry.set()
+        except OSError:
+            self._table.hurry.set()  # unknown to the kernel, so nothing is mounted there either
 
     async def _forget_lost(self) -> None:
         """Those that somebody else unmounted, and those that handlers let go."""
@@ -371,6 +370,25 @@ class Redirecting:
 
     def _tell(self) -> None:
         self._told(sorted(redirect.path for redirect in self._table.mounted()))
+
+
+def begin(
+    tree: Tree, where: Where, redirected: Callable[[list[str]], None], *, git_too: bool
+) -> Redirecting | None:
+    """What makes redirects in this mount, or None where that is not permitted."""
+    if not bind.permitted():
+        return None
+    try:
+        return Redirecting(
+            tree,
+            where,
+            tree.gate.holdings.now_s,
+            lambda paths: redirected([_shown(path) for path in paths]),
+            git_too=git_too,
+        )
+    except OSError as error:
+        log.warning("no redirects: %s", error)
+        return None
 
 
 async def _answers(ask: Callable[[], T]) -> T | None:

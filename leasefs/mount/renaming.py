@@ -71,6 +71,8 @@ async def rename(
         _note_companions(tree, source, goal, flags)
     tree.changed(allowed, source.path, goal.path)
     if source.is_dir or goal.is_dir:
+        tree.changes.tree_changed(source.path)
+        tree.changes.tree_changed(goal.path)
         tree.ground.directory_changed(source.path)
         tree.ground.directory_changed(goal.path)
         tree.redirects.moved()
@@ -104,12 +106,20 @@ def _note_names(tree: Tree, source: _End, goal: _End, flags: int) -> None:
     moved = tree.inodes.find(source.found) if source.found else None
     other = tree.inodes.find(goal.found) if goal.found else None
     at_source, at_goal = (source.parent, source.name), (goal.parent, goal.name)
+    exchanged = other is not None and flags & RENAME_EXCHANGE
     if other is not None:
         tree.inodes.lose_name(other, *at_goal)
+        other.told = None
     if moved is not None:
         tree.inodes.move(moved, at_source, at_goal)
-    if other is not None and flags & RENAME_EXCHANGE:
+        moved.told = None
+    if other is not None and exchanged:
         tree.inodes.add_name(other, *at_source)
+    if not exchanged:
+        tree.outside.removed_here(*at_source)
+    tree.outside.is_there(*at_goal)
+    tree.names_changed(source.parent)
+    tree.names_changed(goal.parent)
     for file in tree.handles.writers():
         if any(
             node is not None and tree.inodes.is_below(file.node, node) for node in (moved, other)

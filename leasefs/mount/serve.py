@@ -7,37 +7,50 @@ import logging
 import os
 import resource
 import signal
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyfuse3
 import trio
 
 from leasefs.core.errors import NotMounted
+from leasefs.mount.changes import ChangeLog
+from leasefs.mount.connection import connect, raise_read_ahead
 from leasefs.mount.control_dir import ControlDir
 from leasefs.mount.gate import Gate
+from leasefs.mount.handshake import Handshake
 from leasefs.mount.inodes import Inodes
+from leasefs.mount.kernel_cache import FuseCache, Uncached
 from leasefs.mount.links import LinkedNames
 from leasefs.mount.lower import Lower
 from leasefs.mount.mountinfo import Mount, top_at
-from leasefs.mount.mountpoint import MountOptions, check, fuse_options, mount_as_root
+from leasefs.mount.mountpoint import MountOptions, check
+from leasefs.mount.notices import Notices
 from leasefs.mount.operations import Operations
+from leasefs.mount.outside import Outside, is_local
 from leasefs.mount.owner import Owner
+from leasefs.mount.pump import Pump, PumpedTrio
+from leasefs.mount.redirecting import Where, begin
 from leasefs.mount.refusals import RefusalLog
 from leasefs.mount.scratch import GitGround
 from leasefs.mount.tree import Tree
 from leasefs.mount.unmounting import unmount
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from leasefs.mount.ground import Ground
     from leasefs.mount.holdings import Holdings
+    from leasefs.mount.kernel_cache import KernelCache
+    from leasefs.mount.redirecting import Redirecting
 
 log = logging.getLogger(__name__)
 
 _PR_SET_DUMPABLE = 4
 _libc = ctypes.CDLL(None)
 
+# Requests that wait (for the ledger, for a disk) leave this many others room.
+_REQUESTS_AT_ONCE = 1000
 _SIGNALS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
 
@@ -49,11 +62,22 @@ def build_tree(
     *,
     for_others: bool,
     directories: int = 1024,
+    cache: KernelCache | None = None,
+    changes: ChangeLog | None = None,
+    watched: bool = False,
 ) -> Tree:
-    """Put a tree together over an open root directory; at most `directories` descriptors are kept."""
+    """Put a tree together over an open root directory; at most `directories` descriptors are kept.
+
+    `cache` is told when something `watched` changes beneath; `changes` notes all that changes.
+    """
     inodes = Inodes(os.fstat(root_fd))
     lower = Lower(root_fd, inodes, directories=directories)
+    cache = cache or Uncached()
+    changes = changes or ChangeLog("0")
     return Tree(
+        cache=cache,
+        changes=changes,
+        outside=Outside(inodes, lower, cache, changes, watched=watched),
         inodes=inodes,
         lower=lower,
         gate=gate,
@@ -70,8 +94,12 @@ async def serve(
     control: Mapping[str, Callable[[], bytes]],
     ready: Callable[[], None],
     refusals: RefusalLog | None = None,
+    redirected: Callable[[list[str]], None] = lambda _: None,
+    changes: ChangeLog | None = None,
 ) -> None:
     """Mount, call `ready` when requests are served, and return once unmounted.
+
+    `redirected` gets the paths of all redirects whenever they change.
 
     SIGTERM, SIGINT and SIGHUP unmount; a second one does so at once. Any exception that ends the loop
     leaves the mount in place and dead, so that the tree stays closed (P12), and is raised.
@@ -80,7 +108,6 @@ async def serve(
         NotMounted: nothing was mounted.
     """
     check(options)
-    mountpoint = options.real_mountpoint
     root_fd = os.open(options.source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         hide_descriptors()
@@ -89,6 +116,12 @@ async def serve(
         ground = GitGround(root_fd, holdings.now_s)
         await ground.load()
         gate = Gate(holdings, refusals or RefusalLog(holdings.refused))
+        # Once it is mounted, nothing here may touch the mountpoint.
+        mountpoint, in_place = options.real_mountpoint, options.in_place
+        local = is_local(root_fd)
+        handshake = Handshake(connect(options))
+        notices = Notices(handshake.libfuse_fd)
+        cache = FuseCache(notices)
         tree = build_tree(
             root_fd,
             gate,
@@ -96,11 +129,22 @@ async def serve(
             ControlDir(control, os.geteuid(), os.getegid()),
             for_others=options.for_others,
             directories=raise_file_limit() // 4,
+            cache=cache,
+            changes=changes,
+            watched=local,
         )
-        _mount(Operations(tree, xattrs=options.xattrs), options)
-        await _serve_mounted(mountpoint, options, ready)
-        tree.handles.close_all()
-        tree.lower.close()
+        _init(Operations(tree, xattrs=options.xattrs), handshake, options)
+        beside = Beside(
+            tree.outside.run,
+            cache,
+            lambda ours: (
+                begin(tree, Where(ours, notices), redirected, git_too=in_place)
+                if options.redirects
+                else None
+            ),
+        )
+        await _serve_mounted(mountpoint, options, ready, beside)
+        tree.close()
         ground.close()
     finally:
         os.close(root_fd)
@@ -122,36 +166,56 @@ def raise_file_limit() -> int:
     return hard
 
 
-def _mount(operations: Operations, options: MountOptions) -> None:
-    mountpoint = options.real_mountpoint
-    if os.geteuid() == 0:
-        # libfuse takes a connection that is mounted already by this name.
-        mountpoint = f"/dev/fd/{mount_as_root(options)}"
+def _init(operations: Operations, handshake: Handshake, options: MountOptions) -> None:
+    # The module global that pyfuse3 waits by; its own `pyfuse3.asyncio` replaces it likewise.
+    vars(pyfuse3)["trio"] = PumpedTrio(Pump(handshake))
     try:
-        pyfuse3.init(operations, mountpoint, fuse_options(options))
+        # libfuse takes a connection that is mounted already by this name.
+        pyfuse3.init(operations, f"/dev/fd/{handshake.libfuse_fd}", set())
     except RuntimeError as error:
         raise NotMounted(f"mount on {options.mountpoint} failed: {error}") from error
 
 
-async def _serve_mounted(mountpoint: str, options: MountOptions, ready: Callable[[], None]) -> None:
+class Beside(NamedTuple):
+    """What runs beside the handlers while they serve."""
+
+    watch: Callable[[], Awaitable[None]]
+    cache: FuseCache
+    begin_redirecting: Callable[[Mount], Redirecting | None]
+
+
+async def _serve_mounted(
+    mountpoint: str, options: MountOptions, ready: Callable[[], None], beside: Beside
+) -> None:
+    redirecting = None
     try:
         ours = top_at(mountpoint)
         if ours is None:
             raise NotMounted(f"{mountpoint} vanished while it was mounted")
+        raise_read_ahead(ours.device)
         async with trio.open_nursery() as nursery:
-            await nursery.start(_unmount_on_signal, mountpoint, ours, options.unmount_within_s)
+            beside.cache.start()
+            nursery.start_soon(beside.watch)
+            redirecting = beside.begin_redirecting(ours)
+            ending = partial(unmount, mountpoint, ours, options.unmount_within_s, redirecting)
+            await nursery.start(_unmount_on_signal, mountpoint, ending)
+            if redirecting is not None:
+                nursery.start_soon(redirecting.run)
             ready()
             await _until_unmounted(mountpoint, ours)
             nursery.cancel_scope.cancel()
     finally:
+        beside.cache.stop()
         # Never let libfuse unmount: after a fault the dead mount keeps the tree closed, and after an
         # orderly end there is nothing of ours left to unmount.
         pyfuse3.close(unmount=False)
+        if redirecting is not None:
+            redirecting.close()
 
 
 async def _until_unmounted(mountpoint: str, ours: Mount) -> None:
     try:
-        await pyfuse3.main()
+        await pyfuse3.main(max_tasks=_REQUESTS_AT_ONCE)
     except* ConnectionAbortedError:
         # A connection that is unmounted while requests wait (a process with many open files has just
         # ended) is aborted by the kernel. So is one that somebody aborts; then the mount is still there.
@@ -161,7 +225,9 @@ async def _until_unmounted(mountpoint: str, ours: Mount) -> None:
 
 
 async def _unmount_on_signal(
-    mountpoint: str, ours: Mount, within_s: float, task_status: trio.TaskStatus[None]
+    mountpoint: str,
+    ending: Callable[[trio.Event], Awaitable[None]],
+    task_status: trio.TaskStatus[None],
 ) -> None:
     with trio.open_signal_receiver(*_SIGNALS) as signals:
         task_status.started()
@@ -174,11 +240,11 @@ async def _unmount_on_signal(
                 if nursery.child_tasks:
                     hurry.set()
                 else:
-                    nursery.start_soon(_unmount_and_end, mountpoint, ours, within_s, hurry)
+                    nursery.start_soon(_unmount_and_end, ending, hurry)
 
 
 async def _unmount_and_end(
-    mountpoint: str, ours: Mount, within_s: float, hurry: trio.Event
+    ending: Callable[[trio.Event], Awaitable[None]], hurry: trio.Event
 ) -> None:
-    await unmount(mountpoint, ours, within_s, hurry)
+    await ending(hurry)
     pyfuse3.terminate()

@@ -17,19 +17,24 @@ from leasefs.core.policy import Allowed, Op, Place, Reason, Refused, Target, dec
 from leasefs.mount.gate import Wanting
 from leasefs.mount.handles import Handles, OpenFile
 from leasefs.mount.inodes import ROOT_NUMBER
+from leasefs.mount.listing import Listings
 from leasefs.mount.lower import Lower, stale
+from leasefs.mount.outside import stamp
 from leasefs.mount.redirects import Redirects
 from leasefs.mount.saves import Companions
-from leasefs.mount.timeouts import ENTRY_S
+from leasefs.mount.timeouts import SURE_S, UNSURE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from leasefs.mount.changes import ChangeLog
     from leasefs.mount.control_dir import ControlDir
     from leasefs.mount.gate import Gate
     from leasefs.mount.ground import Ground
     from leasefs.mount.inodes import Inodes, Node
+    from leasefs.mount.kernel_cache import KernelCache
     from leasefs.mount.links import LinkedNames
+    from leasefs.mount.outside import Outside
     from leasefs.mount.owner import Owner
     from leasefs.mount.shapes import Stat
 
@@ -48,7 +53,8 @@ class Entry(NamedTuple):
     number: int
     generation: int
     stat: Stat
-    entry_s: float = ENTRY_S
+    entry_s: float = UNSURE_S
+    attr_s: float = UNSURE_S
 
 
 @dataclass(slots=True)
@@ -62,12 +68,22 @@ class Tree:
     links: LinkedNames
     owner: Owner
     control: ControlDir
+    outside: Outside
+    changes: ChangeLog
+    cache: KernelCache
+    listings: Listings = field(default_factory=Listings)
     handles: Handles = field(default_factory=Handles)
     companions: Companions = field(default_factory=Companions)
     redirects: Redirects = field(init=False)
 
     def __post_init__(self) -> None:
         self.redirects = Redirects(self.inodes)
+
+    def close(self) -> None:
+        """Let go of all that is open."""
+        self.handles.close_all()
+        self.outside.close()
+        self.lower.close()
 
     # -- finding -------------------------------------------------------------------------------
 
@@ -112,13 +128,47 @@ class Tree:
         """Learn what was found, and count one lookup: the kernel will be told of it."""
         node = self.inodes.learn(parent, name, found)
         node.lookups += 1
-        entry_s = self.redirects.brief.get(node.number, ENTRY_S)
-        return Entry(node.number, node.generation, found, entry_s)
+        self.outside.is_there(parent, name)
+        return self.told(node, found)
+
+    def told(self, node: Node, found: os.stat_result) -> Entry:
+        """The kernel is about to be told these attributes. How long they hold depends on who watches."""
+        parent = node.parent
+        if node.kind == stat.S_IFDIR:
+            if node.watch < 0 and self.outside.watch(node):
+                # It may have changed before anybody watched.
+                found = self.stat(node)
+            sure = node.watch >= 0
+        else:
+            sure = (
+                parent is not None
+                and parent.watch >= 0
+                and found.st_nlink == 1
+                and isinstance(node.key, int)
+            )
+        node.told = stamp(found)
+        entry_s = SURE_S if parent is not None and parent.watch >= 0 else UNSURE_S
+        if self.redirects.brief:
+            entry_s = self.redirects.brief.get(node.number, entry_s)
+        return Entry(node.number, node.generation, found, entry_s, SURE_S if sure else UNSURE_S)
+
+    def untold(self, node: Node) -> None:
+        """The kernel knows by itself that the attributes changed, and asks when it needs them."""
+        node.told = None
+
+    def nothing_s(self, parent: Node) -> float:
+        """How long the kernel may remember that a name in this directory is not there."""
+        # Names missing in the root are not among what can be taken back when events were lost.
+        return SURE_S if parent.watch >= 0 and parent is not self.inodes.root else UNSURE_S
 
     def forget(self, number: int, lookups: int) -> None:
         """The kernel dropped `lookups` references to an inode."""
         for node in self.inodes.forget(number, lookups):
             self.lower.forget(node)
+            node.told = None
+            if node.is_dir:
+                self.outside.unwatch(node)
+                self.listings.forget(node)
 
     # -- describing, for the gate --------------------------------------------------------------
 
@@ -209,10 +259,18 @@ class Tree:
             self.companions.made(target.path, self.inodes.key_of(found))
 
     def removed(self, parent: Node, name: bytes, found: os.stat_result) -> None:
-        """The inode lost this name, by unlink, rmdir or a rename over it."""
+        """The inode lost this name, by unlink or rmdir."""
         node = self.inodes.find(found)
         if node is not None:
             self.inodes.lose_name(node, parent, name)
+            node.told = None
+        self.outside.removed_here(parent, name)
+        self.names_changed(parent)
+
+    def names_changed(self, directory: Node) -> None:
+        """A name came or went in this directory, through this mount; the kernel knows that."""
+        directory.told = None
+        directory.listing = None
 
     @contextmanager
     def orphaning(self, parent: Node, name: bytes, found: os.stat_result) -> Iterator[None]:
@@ -240,7 +298,14 @@ class Tree:
         self.gate.wrote(allowed)
         for path in paths:
             self.ground.changed(path)
+            self.changes.changed(path)
             self.redirects.changed(path)
+
+    def note(self, file: OpenFile) -> None:
+        """The first write through a handle in this epoch of the change log."""
+        file.noted = self.changes.epoch
+        for path in self.inodes.paths(file.node):
+            self.changes.changed(path)
 
     # -- handles follow their files ------------------------------------------------------------
 

@@ -1,0 +1,78 @@
+"""Directory entries as they were told to the kernel, kept for the next time.
+
+The kernel keeps names and attributes, but not which names a directory has (pyfuse3 cannot let it), and a
+listing carries all attributes. So each entry is kept ready to be sent, and is used again as long as what
+the kernel was told of its inode is still true (`Node.told`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from leasefs.mount.inodes import Node
+    from leasefs.mount.tree import Entry
+
+# About 350 bytes each.
+_MOST_ENTRIES = 1 << 16
+
+
+class Item:
+    """One name. `shown` is for the transport: the entry in its own form."""
+
+    __slots__ = ("entry", "name", "node", "shown", "told")
+
+    def __init__(self, name: bytes, entry: Entry, node: Node | None = None) -> None:
+        self.name = name
+        self.entry = entry
+        self.node = node
+        self.told = node.told if node is not None else None
+        self.shown: object = None
+
+
+class Listing:
+    """The names of one directory at one time, and what is known of each. Positions never change."""
+
+    __slots__ = ("items", "mtime_ns", "names")
+
+    def __init__(self, names: list[bytes], mtime_ns: int) -> None:
+        self.names = names
+        self.mtime_ns = mtime_ns
+        self.items: list[Item | None] = [None] * len(names)
+
+
+class Listings:
+    """Listings by directory (`Node.listing`), the least recently used of them dropped when many."""
+
+    def __init__(self, most: int = _MOST_ENTRIES) -> None:
+        self._most = most
+        self._kept: OrderedDict[Node, int] = OrderedDict()
+        self._entries = 0
+
+    def known(self, directory: Node, mtime_ns: int) -> Listing | None:
+        """The directory's listing, if it is still that of this modification time."""
+        listing = directory.listing
+        if listing is None or listing.mtime_ns != mtime_ns:
+            return None
+        if directory in self._kept:
+            self._kept.move_to_end(directory)
+        return listing
+
+    def keep(self, directory: Node, listing: Listing) -> None:
+        """Keep a new listing."""
+        self._entries += len(listing.names) - self._kept.pop(directory, 0)
+        self._kept[directory] = len(listing.names)
+        directory.listing = listing
+        while self._entries > self._most and self._kept:
+            self.forget(next(iter(self._kept)))
+
+    def forget(self, directory: Node) -> None:
+        """Give the memory of a directory's listing back."""
+        self._entries -= self._kept.pop(directory, 0)
+        directory.listing = None
+
+    def clear(self) -> None:
+        """Give all memory back: nobody has listed anything for a while."""
+        for directory in list(self._kept):
+            self.forget(directory)

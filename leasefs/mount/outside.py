@@ -1,0 +1,287 @@
+"""What others change in the lower tree: another agent's mount, a host tool, a person's editor.
+
+Each directory that the kernel was told of is watched before it is read, so nothing goes unnoticed in
+between. What an event says is never trusted: the name is looked at again, and compared with what the
+kernel was told. If that is still true, the event was the echo of a change made through this mount, and
+there is nothing to do. No time is involved in this, and an echo costs one stat.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import stat
+from typing import TYPE_CHECKING
+
+import trio
+
+from leasefs.mount import inotify
+from leasefs.mount.inotify import Event, Inotify
+from leasefs.mount.mountinfo import mounts
+
+if TYPE_CHECKING:
+    from leasefs.mount.changes import ChangeLog
+    from leasefs.mount.inodes import Inodes, Node
+    from leasefs.mount.kernel_cache import KernelCache
+    from leasefs.mount.lower import Lower
+    from leasefs.mount.shapes import Stat
+
+log = logging.getLogger(__name__)
+
+# Events are gathered this long: of many on one name one look is enough. The bound on how late a
+# change made elsewhere is seen is about twice that.
+_GATHER_S = 0.01
+# Names looked at before the requests get their turn again.
+_SLICE = 200
+_NAMED = inotify.CREATE | inotify.DELETE | inotify.MOVED_FROM | inotify.MOVED_TO
+
+
+class Outside:
+    """Watches, compares, and tells the kernel. One for each mount."""
+
+    def __init__(
+        self, inodes: Inodes, lower: Lower, cache: KernelCache, changes: ChangeLog, *, watched: bool
+    ) -> None:
+        """Not `watched`: the lower file system is one whose changes inotify(7) does not all tell."""
+        self._inodes = inodes
+        self._lower = lower
+        self._cache = cache
+        self._changes = changes
+        self._inotify = Inotify() if watched else None
+        self._watched: dict[int, Node] = {}
+        # Names taken away through this mount whose events have not come yet.
+        self._removed: set[tuple[int, bytes]] = set()
+        self.watch(inodes.root)
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        if self._inotify is not None:
+            self._inotify.close()
+            self._inotify = None
+
+    # -- watching ------------------------------------------------------------------------------
+
+    def watch(self, directory: Node) -> bool:
+        """Watch a directory; whether it is newly watched, so that what was read before may be old."""
+        if self._inotify is None or directory.watch >= 0:
+            return False
+        if isinstance(directory.key, tuple) and directory is not self._inodes.root:
+            return False  # another file system, of which nobody knows what inotify(7) tells
+        try:
+            watch = self._inotify.watch(self._lower.directory(directory))
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                log.warning(
+                    "no more directories can be watched: what others change may be seen a second late; "
+                    "raise fs.inotify.max_user_watches (sysctl)"
+                )
+            return False
+        directory.watch = watch
+        self._watched[watch] = directory
+        return True
+
+    def unwatch(self, directory: Node) -> None:
+        """The kernel forgot the directory."""
+        if directory.watch < 0 or self._inotify is None:
+            return
+        if self._watched.get(directory.watch) is directory:
+            del self._watched[directory.watch]
+            self._inotify.unwatch(directory.watch)
+        directory.watch = -1
+
+    # -- what this mount did itself ------------------------------------------------------------
+
+    def removed_here(self, directory: Node, name: bytes) -> None:
+        """The kernel knows that this name is gone: it was taken away through this mount."""
+        if directory.watch >= 0:
+            self._removed.add((directory.number, name))
+
+    def is_there(self, directory: Node, name: bytes) -> None:
+        """The kernel was told that something is at this name."""
+        if self._removed:
+            self._removed.discard((directory.number, name))
+
+    # -- what others did -----------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """React to events until cancelled."""
+        if self._inotify is None:
+            await trio.sleep_forever()
+        while self._inotify is not None:
+            await trio.lowlevel.wait_readable(self._inotify.fd)
+            await trio.sleep(_GATHER_S)
+            todo = self._gathered()
+            while todo:
+                self._look_at(todo[:_SLICE])
+                del todo[:_SLICE]
+                await trio.lowlevel.checkpoint()
+
+    def catch_up(self) -> None:
+        """React to all events up to now, at once."""
+        self._look_at(self._gathered())
+
+    def _gathered(self) -> list[Event]:
+        """All that waits: each directory and name once, with all that happened to it."""
+        masks: dict[tuple[int, bytes], int] = {}
+        while self._inotify is not None:
+            events = self._inotify.read()
+            if not events:
+                break
+            for event in events:
+                key = (event.watch, event.name)
+                masks[key] = masks.get(key, 0) | event.mask
+        return [Event(watch, mask, name) for (watch, name), mask in masks.items()]
+
+    def _look_at(self, events: list[Event]) -> None:
+        for event in events:
+            if event.mask & inotify.OVERFLOW:
+                self._lost()
+                continue
+            directory = self._watched.get(event.watch)
+            if directory is None:
+                continue
+            if event.mask & inotify.IGNORED:
+                del self._watched[event.watch]
+                directory.watch = -1
+                continue
+            try:
+                self._look(directory, event.name, event.mask)
+            except OSError as error:
+                # The directory is gone or cannot be reached: what the kernel has of it must go.
+                log.debug("looking at %r: %s", event.name, error)
+                self._drop(directory)
+
+    def _look(self, directory: Node, name: bytes, mask: int) -> None:
+        if not name:
+            self._compare(directory, self._lower.stat(directory))
+            return
+        try:
+            found = self._lower.lstat(directory, name)
+        except FileNotFoundError:
+            self._gone(directory, name)
+            return
+        self._removed.discard((directory.number, name))
+        node = self._inodes.find(found)
+        if node is None or (directory, name) not in node.names():
+            if mask & _NAMED:
+                self._arrived(directory, name, node, found)
+            else:
+                self._note(directory, name, found)
+            return
+        if node.told is None:
+            # The kernel asks before it uses anything of this inode; git may want to look again.
+            self._note(directory, name, found)
+            directory.listing = None
+            return
+        if self._compare(node, found) and mask & _NAMED:
+            self._name_changed(directory, name)
+
+    def _compare(self, node: Node, found: Stat) -> bool:
+        """Whether the kernel was told something else about the inode; then it is told so."""
+        if node.told is None or node.told == stamp(found):
+            return False
+        self._cache.drop_inode(node.number)
+        self._drop_told(node)
+        if node.parent is not None:
+            self._note(node.parent, node.name, found)
+        return True
+
+    def _arrived(self, directory: Node, name: bytes, node: Node | None, found: Stat) -> None:
+        self._name_changed(directory, name)
+        if node is not None:
+            # It moved here: what lies below must be known under its new name.
+            self._inodes.learn(directory, name, found)
+            self._cache.drop_inode(node.number)
+            self._drop_told(node)
+        self._note(directory, name, found)
+
+    def _gone(self, directory: Node, name: bytes) -> None:
+        key = (directory.number, name)
+        if key in self._removed:
+            self._removed.discard(key)
+            return
+        self._name_changed(directory, name)
+        path = self._path(directory, name)
+        if path is not None:
+            self._changes.tree_changed(path)
+
+    def _name_changed(self, directory: Node, name: bytes) -> None:
+        self._cache.expire_name(directory.number, name)
+        self._cache.drop_attributes(directory.number)
+        self._drop_told(directory)
+        directory.listing = None
+
+    def _drop_told(self, node: Node) -> None:
+        node.told = None
+        for parent, _ in node.names():
+            parent.listing = None
+
+    def _note(self, directory: Node, name: bytes, found: Stat) -> None:
+        path = self._path(directory, name)
+        if path is None:
+            self._changes.everything()
+        elif stat.S_ISDIR(found.st_mode):
+            self._changes.tree_changed(path)
+        else:
+            self._changes.changed(path)
+
+    def _path(self, directory: Node, name: bytes) -> bytes | None:
+        above = self._inodes.path(directory)
+        if above is None:
+            return None
+        return above + b"/" + name if above else name
+
+    def _drop(self, directory: Node) -> None:
+        self._cache.drop_inode(directory.number)
+        if directory.parent is not None:
+            self._cache.expire_name(directory.parent.number, directory.name)
+        self._drop_told(directory)
+        directory.listing = None
+        self._changes.everything()
+
+    def _lost(self) -> None:
+        """Events were lost: nothing that the kernel believes is sure any more."""
+        log.warning(
+            "too many changes at once beneath the mount: looking at all that is cached again"
+        )
+        self._changes.everything()
+        self._removed.clear()
+        by_name = not self._cache.expire_all_names()
+        for node in list(self._inodes):
+            node.listing = None
+            if by_name:
+                for parent, name in node.names():
+                    self._cache.expire_name(parent.number, name)
+            if node.told is not None:
+                node.told = None
+                self._cache.drop_inode(node.number)
+
+
+def stamp(found: Stat) -> int:
+    """A number for the attributes that a change made elsewhere would show in."""
+    return hash(
+        (
+            found.st_ctime_ns,
+            found.st_mtime_ns,
+            found.st_size,
+            found.st_mode,
+            found.st_uid,
+            found.st_gid,
+            found.st_nlink,
+        )
+    )
+
+
+# What changes on these only through this host's kernel, so that inotify(7) tells of everything.
+_LOCAL = frozenset(
+    {"ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "f2fs", "zfs", "overlay", "bcachefs", "jfs"}
+)
+
+
+def is_local(root_fd: int) -> bool:
+    """Whether the directory is on a file system of which inotify(7) tells all changes."""
+    device = os.fstat(root_fd).st_dev
+    name = f"{os.major(device)}:{os.minor(device)}"
+    kinds = {mount.filesystem for mount in mounts() if mount.device == name}
+    return bool(kinds) and kinds <= _LOCAL
