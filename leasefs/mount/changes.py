@@ -9,10 +9,13 @@ Plain Python, no FUSE, no system calls. Rules, each from git's sources (fsmonito
   files of the directory that holds it. The list of a directory itself is read anew only for a name
   *in* it, which is what `_INSIDE` is for.
 - Nothing reads a whole tree of such lists anew: where a directory moved, each one below is named.
+- On "everything" git forgets what it knows of tracked files, but not its lists of untracked ones: if the
+  command that asked does not look for those (git add), the next one trusts them again. So the token of such an
+  answer is a weak one, and the answer for a weak token names every directory there is.
 - Names that may not be in an index (`.git` and what other systems take for it) are passed over by git.
 
 Epochs are the tokens: each answer ends one. A path is kept with the epoch in which it changed last, so
-that the answer for a token is what has a greater one.
+that the answer for a token is what has a greater one. Outside of here a token is a number, 0 for none of ours.
 """
 
 from __future__ import annotations
@@ -32,7 +35,9 @@ _GIT = b".git"
 _LIKE_GIT = re.compile(rb"(?:\A|[/\\])(?:\.git|git~1)[. ]*(?:[/\\:]|\Z)")
 # Characters that HFS+ does not see (core.protectHFS), or their first bytes.
 _UNSEEN = re.compile(rb"\xe2\x80[\x8c-\x8f\xaa-\xae]|\xe2\x81[\xaa-\xaf]|\xef\xbb\xbf")
-_TOKEN = re.compile(rb"leasefs:([0-9a-f]{1,64}):([1-9][0-9]{0,17})")
+_TOKEN = re.compile(rb"leasefs:([0-9a-f]{1,64}):([1-9][0-9]{0,16})(w?)")
+# More doubtful paths than this are named one by one no longer.
+_MOST_DOUBTS = 1000
 
 
 class ChangeLog:
@@ -66,6 +71,7 @@ class ChangeLog:
         self._floor = 1
         # The epoch of the last change, oldest first. A name with a trailing slash: all below it, too.
         self._noted: dict[bytes, int] = {}
+        self._doubted: set[bytes] = set()
 
     # -- what changed --------------------------------------------------------------------------
 
@@ -91,6 +97,13 @@ class ChangeLog:
         """Nobody can tell what changed: events were lost, or a change has no path here."""
         self._floor = self.epoch
         self._noted.clear()
+
+    def doubt(self, path: bytes) -> None:
+        """This file may change without anybody telling (it has names outside the tree): always look."""
+        if len(self._doubted) < _MOST_DOUBTS:
+            self._doubted.add(path)
+        else:
+            self.uncover()
 
     def cover(self) -> None:
         """From now on every change is noted, those made beneath the mount included."""
@@ -131,33 +144,54 @@ class ChangeLog:
     # -- what is asked -------------------------------------------------------------------------
 
     def number_of(self, token: bytes) -> int:
-        """The epoch that the token ended, or 0 if it is none of this log's."""
+        """The number for `answer`: twice the epoch that the token ended, and one more if it is weak."""
         match = _TOKEN.fullmatch(token)
-        return int(match[2]) if match is not None and match[1] == self._id else 0
+        if match is None or match[1] != self._id:
+            return 0
+        return 2 * int(match[2]) + bool(match[3])
 
-    def since(self, token: bytes) -> bytes:
-        """What changed since the token was given, in the format of the hook."""
-        return self.answer(self.number_of(token))
+    def is_weak(self, number: int) -> bool:
+        """Whether the answer has to name every directory."""
+        return bool(number & 1) and self._is_known(number)
 
-    def answer(self, number: int) -> bytes:
-        """As `since`, for `number_of` the token.
+    def answer(self, number: int, directories: Iterable[bytes] | None = None) -> bytes:
+        """What changed since the token of this number was given, in the format of the hook.
 
         A new token, NUL, and each path ended by NUL (githooks(5), fsmonitor-watchman); `/` is
         "everything". Ends the epoch.
+
+        Args:
+            number: of the token that git shows.
+            directories: for a weak token all that are in the tree but the root, found since it was asked;
+                None if they are too many to say.
         """
-        ended = self.epoch
+        paths = self._paths(number, directories)
+        weak = b"w" if paths is None else b""
+        token = b"leasefs:%s:%d%s\0" % (self._id, self.epoch, weak)
         self.epoch += 1
-        token = b"leasefs:%s:%d\0" % (self._id, ended)
-        # A token from the time before the tree was covered is below the floor, see `cover`.
-        if not self.covered or not self._floor <= number < ended:
-            return token + _EVERYTHING
-        paths = self._since(number)
         return token + (_EVERYTHING if paths is None else b"".join(p + b"\0" for p in paths))
 
-    def _since(self, number: int) -> list[bytes] | None:
+    def _is_known(self, number: int) -> bool:
+        # Tokens from the time before the tree was covered are below the floor, see `cover`.
+        return self.covered and self._floor <= number >> 1 < self.epoch
+
+    def _paths(self, number: int, directories: Iterable[bytes] | None) -> list[bytes] | None:
+        if not self._is_known(number):
+            return None
+        paths = self._since(number >> 1)
+        if paths is None:
+            return None
+        paths += self._doubted
+        if not self.is_weak(number):
+            return paths
+        if directories is None:
+            return None
+        return [*paths, _INSIDE[1:], *(directory + _INSIDE for directory in directories)]
+
+    def _since(self, epoch_ended: int) -> list[bytes] | None:
         found = []
         for path, epoch in reversed(self._noted.items()):
-            if epoch <= number:
+            if epoch <= epoch_ended:
                 break
             found.append(path)
             if path.endswith(b"/"):

@@ -5,7 +5,7 @@ tools do not stumble over it; a real `.leasefs` of the lower tree is hidden by i
 when a file is opened, never cached by the kernel (direct I/O), so they are never stale.
 
 `.leasefs/changes-TOKEN` is what git's hook reads (`leasefs.vcs.fsmonitor`): there is one for any TOKEN, and
-nothing is kept for it, since the number of such a file says which of the log's epochs is meant.
+nothing is kept for it, since the number of such a file says which token is meant.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import trio
+
 from leasefs.mount.ground import CONTROL_NAME
 from leasefs.mount.inodes import CONTROL_NUMBER, FIRST_SYNTHETIC
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 Contents = Mapping[str, Callable[[], bytes]]
 
 CHANGES_PREFIX = b"changes-"
-# The file of epoch N has this number + N; numbers of nodes never come so far.
+# The file of the token with number N has this number + N; numbers of nodes never come so far.
 _FIRST_CHANGES = CONTROL_NUMBER + (1 << 62)
 
 
@@ -75,6 +77,7 @@ class ControlDir:
         gid: int,
         changes: ChangeLog | None = None,
         settle: Callable[[], Awaitable[None]] | None = None,
+        directories: Callable[[], list[bytes] | None] = lambda: None,
     ) -> None:
         """What the directory holds.
 
@@ -85,9 +88,11 @@ class ControlDir:
             changes: answers git's hook; without it there are no files for that.
             settle: waited for before each of these answers. After it the log must know, and the kernel
                 must have dropped from its caches, whatever was done beneath the mount before the call.
+            directories: finds all directories of the tree, in a thread.
         """
         self._changes = changes
         self._settle = settle
+        self._directories = directories
         self._contents = {os.fsencode(name): make for name, make in sorted(contents.items())}
         self._numbers = {name: CONTROL_NUMBER + 1 + at for at, name in enumerate(self._contents)}
         self._names = {number: name for name, number in self._numbers.items()}
@@ -127,16 +132,20 @@ class ControlDir:
 
     async def read(self, number: int) -> bytes:
         """What a file says, once all that was done until now is known. EISDIR for the directory."""
-        if number >= _FIRST_CHANGES and self._settle is not None:
+        if number < _FIRST_CHANGES or self._changes is None:
+            return self.content(number)
+        number -= _FIRST_CHANGES
+        directories = None
+        if self._changes.is_weak(number):
+            directories = await trio.to_thread.run_sync(self._directories)
+        if self._settle is not None:
             await self._settle()
-        return self.content(number)
+        return self._changes.answer(number, directories)
 
     def content(self, number: int) -> bytes:
-        """What a file says at once. EISDIR for the directory."""
+        """What a file says at once; those for git's hook are for `read`. EISDIR for the directory."""
         if number == CONTROL_NUMBER:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if number >= _FIRST_CHANGES and self._changes is not None:
-            return self._changes.answer(number - _FIRST_CHANGES)
         name = self._names.get(number)
         if name is None:
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))

@@ -1,4 +1,4 @@
-"""What the log of changes needs from the tree beneath: the directories that a moved directory brings along."""
+"""What the log of changes needs from the tree beneath: directories, those below a moved one or all there are."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from leasefs.vcs.beneath import open_directory
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# The mount's loop stands still while they are looked at, some 20 us each.
-MOST_DIRECTORIES = 1000
+# The mount's loop stands still while those of a moved directory are looked at, some 20 us each.
+MOST_MOVED = 1000
+# All of a tree are looked at in a thread; git takes as long for each again.
+MOST_IN_TREE = 50_000
 
 _NO_DIRECTORY = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
@@ -23,9 +25,12 @@ def finder(root_fd: int) -> Callable[[bytes], list[bytes] | None]:
     return partial(directories_below, root_fd)
 
 
-def directories_below(
-    root_fd: int, path: bytes, *, most: int = MOST_DIRECTORIES
-) -> list[bytes] | None:
+def finder_of_all(root_fd: int) -> Callable[[], list[bytes] | None]:
+    """For `ControlDir`: finds all directories of the tree at `root_fd`, from any thread."""
+    return partial(directories_below, root_fd, b"", most=MOST_IN_TREE)
+
+
+def directories_below(root_fd: int, path: bytes, *, most: int = MOST_MOVED) -> list[bytes] | None:
     """All directories below `path`, itself not included; [] if it is no directory (any more).
 
     None if there are more than `most`, or if one cannot be read: nobody can tell then. Git directories
@@ -41,7 +46,7 @@ def directories_below(
             if error.errno in _NO_DIRECTORY:
                 continue
             return None
-        paths = [here + b"/" + name for name in names]
+        paths = [here + b"/" + name if here else name for name in names]
         found += paths
         waiting += paths
         if len(found) > most:

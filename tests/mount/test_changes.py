@@ -22,10 +22,21 @@ def covered(**options: int) -> ChangeLog:
     return log
 
 
-def ask(log: ChangeLog, token: bytes = b"") -> tuple[bytes, set[bytes]]:
-    new, *paths, end = log.since(token).split(b"\0")
+def ask_once(
+    log: ChangeLog, token: bytes = b"", directories: Iterable[bytes] | None = None
+) -> tuple[bytes, set[bytes]]:
+    new, *paths, end = log.answer(log.number_of(token), directories).split(b"\0")
     assert end == b""
     return new, set(paths)
+
+
+def ask(log: ChangeLog, token: bytes = b"") -> tuple[bytes, set[bytes]]:
+    """Ask, and if the new token is a weak one ask with that, so that it is none."""
+    new, paths = ask_once(log, token)
+    if log.is_weak(log.number_of(new)):
+        new, everywhere = ask_once(log, new, ())
+        assert everywhere == {b".leasefs"}
+    return new, paths
 
 
 def test_a_change_is_in_every_later_answer_for_an_older_token() -> None:
@@ -96,6 +107,33 @@ def test_nothing_is_known_while_the_tree_beneath_is_not_covered() -> None:
     assert paths == EVERYTHING
     log.cover()
     assert ask(log, third)[1] == ask(log, fourth)[1] == EVERYTHING
+
+
+def test_after_everything_git_is_told_to_read_each_directory() -> None:
+    """Its lists of untracked files outlive "everything" where nobody looks for those."""
+    log = covered()
+    weak, paths = ask_once(log)
+    assert paths == EVERYTHING
+    log.changed(b"x")
+    again, paths = ask_once(log, weak, None)
+    assert paths == EVERYTHING, "too many directories to say: it has to go on like this"
+    log.changed(b"y")
+    strong, paths = ask_once(log, again, [b"d", b"d/e"])
+    assert paths == {b"y", b".leasefs", b"d/.leasefs", b"d/e/.leasefs"}
+    assert ask_once(log, strong, [b"d"])[1] == set()
+    assert ask_once(log, weak, [b"d"])[1] == {b"x", b"y", b".leasefs", b"d/.leasefs"}
+
+
+def test_what_nobody_tells_of_is_always_looked_at() -> None:
+    log = covered()
+    log.doubt(b"linked")
+    first, _ = ask_once(log, ask_once(log)[0], ())
+    for _ in range(2):
+        first, paths = ask_once(log, first)
+        assert paths == {b"linked"}
+    for number in range(2000):
+        log.doubt(b"l%d" % number)
+    assert ask_once(log, first)[1] == EVERYTHING
 
 
 def test_lost_events_change_everything_once() -> None:

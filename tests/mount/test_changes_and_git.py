@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasefs.mount.changes import ChangeLog
-from leasefs.mount.fsmonitor import finder
+from leasefs.mount.fsmonitor import directories_below, finder
 from leasefs.testing.mount_trees import environment
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ class Watched:
                 token = asked.read().strip()
             if token == b"the end":
                 return
-            answer = self.log.since(token)
+            directories = directories_below(self._fd, b"", most=1000)
+            answer = self.log.answer(self.log.number_of(token), directories)
             with open(self.told, "wb") as told:
                 told.write(answer)
 
@@ -192,6 +193,16 @@ class Watched:
             self.git("init", "-q", path)
         self.log.changed(os.fsencode(inside))
 
+    def blind(self) -> None:
+        """Changes that nobody tells, as while no mount was there or events were lost."""
+        log, self.log = self.log, ChangeLog("cd")
+        try:
+            for _ in range(self.chance.randrange(1, 4)):
+                self.chance.choice([self.write, self.make, self.remove, self.remove_tree])()
+        finally:
+            self.log = log
+        self.log.everything()
+
     def commit(self) -> None:
         self.git("add", "-A")
         self.git("commit", "-q", "-m", "x")
@@ -219,7 +230,7 @@ class Watched:
     def step(self) -> None:
         acts = [self.write, self.write, self.write, self.make, self.make, self.link, self.mode]
         acts += [self.remove, self.remove_tree, self.move_file, self.move_tree, self.move_tree]
-        acts += [self.replace_tree, self.nest, self.commit, self.by_git, self.by_git]
+        acts += [self.replace_tree, self.nest, self.blind, self.commit, self.by_git, self.by_git]
         act = self.chance.choice(acts)
         self.done.append(act.__name__)
         act()
@@ -286,6 +297,21 @@ def test_a_directory_in_place_of_a_tracked_file(watched: Watched) -> None:
     watched.check()
     watched.commit()
     watched.check()
+
+
+@pytest.mark.parametrize("seed", [0])
+def test_after_a_blind_time_git_first_does_something_else(watched: Watched) -> None:
+    """On "everything" git drops what it knows of tracked files, but not its lists of untracked ones."""
+    make_files(watched, "a/t", "b/t")
+    watched.commit()
+    for _ in range(3):
+        watched.check()
+    with open(watched.full("a/unseen"), "w"):
+        watched.log.everything()
+    make_files(watched, "b/new")
+    watched.git("add", "b/new")
+    watched.check()
+    assert b"? a/unseen\0" in watched.git("status", "--porcelain=v2", "-z")[0]
 
 
 @pytest.mark.parametrize("seed", range(2))

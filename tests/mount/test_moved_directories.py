@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasefs.mount.fsmonitor import directories_below, finder
+from leasefs.mount.fsmonitor import directories_below, finder, finder_of_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +35,11 @@ def test_finds_each_directory_and_follows_no_link(root_fd: int) -> None:
 @pytest.mark.parametrize("path", [b"d/file", b"gone", b"gone/deep", b"d/file/x", b"link"])
 def test_what_is_no_directory_has_none_below(root_fd: int, path: bytes) -> None:
     assert directories_below(root_fd, path) == []
+
+
+def test_finds_all_of_the_tree(root_fd: int) -> None:
+    below = {b"d/e", b"d/e/f", b"d/g", b"outside/x"}
+    assert set(finder_of_all(root_fd)() or ()) == {b"d", b"d e", b"outside", *below}
 
 
 def test_too_many_are_not_told(root_fd: int) -> None:
