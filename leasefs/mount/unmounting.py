@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from leasefs.mount.bind import below, unbind
 from leasefs.mount.mountinfo import Mount, top_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from leasefs.mount.redirecting import Redirecting
 
 log = logging.getLogger(__name__)
 
@@ -45,15 +48,24 @@ def _links(process: str) -> Iterator[str]:
                 yield f"{process}/{folder}/{name}"
 
 
-async def unmount(mountpoint: str, ours: Mount, within_s: float, hurry: trio.Event) -> None:
+async def unmount(
+    mountpoint: str,
+    ours: Mount,
+    within_s: float,
+    redirecting: Redirecting | None,
+    hurry: trio.Event,
+) -> None:
     """Unmount; while it is in use say by whom and wait, at most `within_s` or until `hurry`; then detach.
 
-    Does nothing if the mount at the place is not `ours` (any more).
+    Redirects go first. Does nothing if the mount at the place is not `ours` (any more).
     """
-    told = False
+    told, inner = False, frozenset[int]()
+    if redirecting is not None:
+        await redirecting.stop()
+        inner = redirecting.mount_ids()
     with trio.move_on_after(within_s):
         while not hurry.is_set():
-            if await trio.to_thread.run_sync(_unmount_once, mountpoint, ours, False):
+            if await trio.to_thread.run_sync(_unmount_once, mountpoint, ours, inner):
                 return
             if not told:
                 told = True
@@ -62,10 +74,18 @@ async def unmount(mountpoint: str, ours: Mount, within_s: float, hurry: trio.Eve
             with trio.move_on_after(0.1):
                 await hurry.wait()
     log.warning("%s is still in use: detaching it", mountpoint)
-    await trio.to_thread.run_sync(_unmount_once, mountpoint, ours, True)
+    # Redirects go with it.
+    await trio.to_thread.run_sync(_take_down, mountpoint, ours, True)
 
 
-def _unmount_once(mountpoint: str, ours: Mount, lazy: bool) -> bool:
+def _unmount_once(mountpoint: str, ours: Mount, inner: frozenset[int]) -> bool:
+    for mount in below(os.fsencode(mountpoint)):
+        if mount.mount_id in inner and not unbind(os.fsdecode(mount.mountpoint), lazy=False):
+            return False
+    return _take_down(mountpoint, ours, False)
+
+
+def _take_down(mountpoint: str, ours: Mount, lazy: bool) -> bool:
     there = top_at(mountpoint)
     if there is None or there.device != ours.device:
         return True

@@ -71,6 +71,7 @@ def _report(holdings: StaticHoldings, command: dict[str, Any]) -> dict[str, Any]
         "descriptors": len(os.listdir("/proc/self/fd")),
         "users": [[token, text(path), pid] for token, path, pid in holdings.users.values()],
         "written": sorted(holdings.written),
+        "redirects": holdings.redirects,
         "asked": holdings.asked,
         "refusals": [
             {
@@ -126,6 +127,9 @@ async def _run(options: MountOptions, globs: Sequence[str]) -> None:
         holdings.hold([held(1, *globs)])
     async with trio.open_nursery() as nursery:
 
+        def redirected(paths: list[str]) -> None:
+            holdings.redirects = paths
+
         def ready() -> None:
             _say({"ready": os.getpid()})
             nursery.start_soon(_obey, holdings)
@@ -135,7 +139,7 @@ async def _run(options: MountOptions, globs: Sequence[str]) -> None:
             "agent": lambda: options.agent.encode() + b"\n",
             **control_files(holdings, refusals, holdings.kept_by),
         }
-        await serve(options, holdings, control, ready, refusals)
+        await serve(options, holdings, control, ready, refusals, redirected)
         nursery.cancel_scope.cancel()
 
 
@@ -149,6 +153,7 @@ def main() -> None:
     parser.add_argument("--no-xattrs", action="store_true")
     parser.add_argument("--allow-other", action="store_true")
     parser.add_argument("--unmount-within", type=float, default=5.0)
+    parser.add_argument("--redirects", action="store_true")
     args = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
     options = MountOptions(
@@ -158,6 +163,7 @@ def main() -> None:
         allow_other=args.allow_other,
         xattrs=not args.no_xattrs,
         unmount_within_s=args.unmount_within,
+        redirects=args.redirects,
     )
     try:
         trio.run(_run, options, args.lease)

@@ -42,6 +42,7 @@ class StaticHoldings:
     written: dict[int, float] = field(default_factory=dict)
     refusals: list[RefusalRecord] = field(default_factory=list)
     asked: int = 0
+    redirects: list[str] = field(default_factory=list)
     _next_use: int = 1
 
     def hold(self, leases: Iterable[HeldLease], lost: Mapping[int, str] | None = None) -> None:
