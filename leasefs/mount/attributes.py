@@ -78,10 +78,10 @@ def _note(tree: Tree, node: Node, change: Change) -> None:
         return
     if change.size is not None:
         tree.ground.changed(path)
-    if node.is_dir and change.mode is not None:
-        tree.changes.tree_changed(path)
-    else:
+    if not node.is_dir:
         tree.changes.changed(path)
+    elif (change.mode, change.uid, change.gid) != (None, None, None):
+        tree.changes.tree_changed(path)
 
 
 def _disarm(tree: Tree, change: Change, at: str | int, caller: Caller) -> None:

@@ -6,6 +6,7 @@ look-up that was answered just before may reach the kernel's cache just after.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
@@ -13,7 +14,9 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import trio
 
 if TYPE_CHECKING:
     from leasefs.mount.notices import Notices
@@ -21,9 +24,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 # A client that was answered before the first notice has used the answer by then.
-_AGAIN_AFTER_S = 1.0
+AGAIN_AFTER_S = 1.0
 
 _Notice = Callable[[], None]
+
+
+class _Milestone(NamedTuple):
+    """A place in the queue, and what to do when it is reached."""
+
+    reached: Callable[[], None]
 
 
 class KernelCache(Protocol):
@@ -49,6 +58,10 @@ class KernelCache(Protocol):
         """The kernel must ask again about every name. False if this kernel cannot be told so."""
         ...
 
+    async def settled(self) -> None:
+        """Wait until the kernel has been told all that was asked for up to now."""
+        ...
+
 
 class Uncached:
     """No kernel: for operations that run without a mount."""
@@ -69,13 +82,16 @@ class Uncached:
         """Nothing is cached."""
         return True
 
+    async def settled(self) -> None:
+        """Nothing is cached."""
+
 
 class FuseCache:
     """The cache of one mount."""
 
     def __init__(self, notices: Notices) -> None:
         self._notices = notices
-        self._queue: queue.SimpleQueue[_Notice | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Notice | _Milestone | None] = queue.SimpleQueue()
         self._over = False
         self._thread = threading.Thread(target=self._run, name="invalidation", daemon=True)
 
@@ -91,7 +107,7 @@ class FuseCache:
         self._over = True
         if self._thread.is_alive():
             self._queue.put(None)
-            self._thread.join(_AGAIN_AFTER_S)
+            self._thread.join(AGAIN_AFTER_S)
 
     def drop_attributes_now(self, number: int) -> None:
         """Only from a handler that serves this very inode: the caller's reference keeps it in place."""
@@ -113,6 +129,17 @@ class FuseCache:
         """At once."""
         return _tell(self._notices.all_entries)
 
+    async def settled(self) -> None:
+        """Does not wait for what is told a second time."""
+        told, loop = trio.Event(), trio.lowlevel.current_trio_token()
+
+        def tell_all() -> None:
+            with contextlib.suppress(trio.RunFinishedError):
+                loop.run_sync_soon(told.set)
+
+        self._queue.put(_Milestone(tell_all))
+        await told.wait()
+
     def _run(self) -> None:
         again: deque[tuple[float, _Notice]] = deque()
         while True:
@@ -124,8 +151,11 @@ class FuseCache:
                 continue
             if notice is None or self._over:
                 return
+            if isinstance(notice, _Milestone):
+                notice.reached()
+                continue
             _tell(notice)
-            again.append((monotonic() + _AGAIN_AFTER_S, notice))
+            again.append((monotonic() + AGAIN_AFTER_S, notice))
 
 
 def _tell(notice: _Notice) -> bool:

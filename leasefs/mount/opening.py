@@ -48,7 +48,7 @@ async def open_file(tree: Tree, number: int, flags: int, caller: Caller) -> Open
     if tree.control.owns(number):
         if wants_write(flags):
             tree.subject(number, Op.OPEN, caller.pid)
-        content = tree.control.content(number)
+        content = await tree.control.read(number)
         return Opened(tree.handles.add(OpenVirtual(content)), keep_cache=False, direct_io=True)
     node = tree.node(number)
     if not wants_write(flags):

@@ -18,6 +18,7 @@ import trio
 
 from leasefs.mount import inotify
 from leasefs.mount.inotify import Event, Inotify
+from leasefs.mount.kernel_cache import AGAIN_AFTER_S
 from leasefs.mount.mountinfo import mounts
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ log = logging.getLogger(__name__)
 _GATHER_S = 0.01
 # Names looked at before the requests get their turn again.
 _SLICE = 200
+# What says that the directory itself is not there any more, which is told as a name in the one above.
+_GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
 _NAMED = inotify.CREATE | inotify.DELETE | inotify.MOVED_FROM | inotify.MOVED_TO
 
 
@@ -52,6 +55,10 @@ class Outside:
         self._watched: dict[int, Node] = {}
         # Names taken away through this mount whose events have not come yet.
         self._removed: set[tuple[int, bytes]] = set()
+        # What others changed, to be noted once more (see `_note_again`).
+        self._noted: list[tuple[bytes, bool]] = []
+        if self._inotify is not None:
+            changes.cover()
         self.watch(inodes.root)
 
     def close(self) -> None:
@@ -63,32 +70,40 @@ class Outside:
     # -- watching ------------------------------------------------------------------------------
 
     def watch(self, directory: Node) -> bool:
-        """Watch a directory; whether it is newly watched, so that what was read before may be old."""
+        """Watch a directory; whether it is newly watched, so that what was read before may be old.
+
+        The watch outlives the kernel's interest: git may trust what it saw there long ago (see `changes`).
+        """
         if self._inotify is None or directory.watch >= 0:
             return False
         if isinstance(directory.key, tuple) and directory is not self._inodes.root:
+            self._changes.uncover()
             return False  # another file system, of which nobody knows what inotify(7) tells
         try:
             watch = self._inotify.watch(self._lower.directory(directory))
         except OSError as error:
-            if error.errno == errno.ENOSPC:
+            if error.errno == errno.ENOSPC and self._changes.covered:
                 log.warning(
                     "no more directories can be watched: what others change may be seen a second late; "
                     "raise fs.inotify.max_user_watches (sysctl)"
                 )
+            self._changes.uncover()
             return False
         directory.watch = watch
+        directory.lookups += 1
         self._watched[watch] = directory
         return True
 
     def unwatch(self, directory: Node) -> None:
-        """The kernel forgot the directory."""
-        if directory.watch < 0 or self._inotify is None:
+        """The directory was removed."""
+        watch, directory.watch = directory.watch, -1
+        if watch < 0 or self._watched.get(watch) is not directory:
             return
-        if self._watched.get(directory.watch) is directory:
-            del self._watched[directory.watch]
-            self._inotify.unwatch(directory.watch)
-        directory.watch = -1
+        del self._watched[watch]
+        if self._inotify is not None:
+            self._inotify.unwatch(watch)
+        for gone in self._inodes.forget(directory.number, 1):
+            self._lower.forget(gone)
 
     # -- what this mount did itself ------------------------------------------------------------
 
@@ -107,19 +122,33 @@ class Outside:
     async def run(self) -> None:
         """React to events until cancelled."""
         if self._inotify is None:
-            await trio.sleep_forever()
-        while self._inotify is not None:
-            await trio.lowlevel.wait_readable(self._inotify.fd)
-            await trio.sleep(_GATHER_S)
-            todo = self._gathered()
-            while todo:
-                self._look_at(todo[:_SLICE])
-                del todo[:_SLICE]
-                await trio.lowlevel.checkpoint()
+            return
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._note_again)
+            while True:
+                await trio.lowlevel.wait_readable(self._inotify.fd)
+                await trio.sleep(_GATHER_S)
+                await self._react()
 
-    def catch_up(self) -> None:
-        """React to all events up to now, at once."""
+    async def _react(self) -> None:
+        todo = self._gathered()
+        while todo:
+            slice_, todo = todo[:_SLICE], todo[_SLICE:]
+            self._look_at(slice_)
+            await trio.lowlevel.checkpoint()
+
+    async def _note_again(self) -> None:
+        """What the kernel is told a second time may have been looked at between the two (see `kernel_cache`)."""
+        while True:
+            await trio.sleep(2 * AGAIN_AFTER_S)
+            noted, self._noted = self._noted, []
+            for path, is_dir in noted:
+                self._tell_log(path, is_dir=is_dir)
+
+    async def settle(self) -> None:
+        """Return once all that others did until now is noted, and the kernel was told of it."""
         self._look_at(self._gathered())
+        await self._cache.settled()
 
     def _gathered(self) -> list[Event]:
         """All that waits: each directory and name once, with all that happened to it."""
@@ -142,15 +171,14 @@ class Outside:
             if directory is None:
                 continue
             if event.mask & inotify.IGNORED:
-                del self._watched[event.watch]
-                directory.watch = -1
+                self.unwatch(directory)
                 continue
             try:
                 self._look(directory, event.name, event.mask)
             except OSError as error:
-                # The directory is gone or cannot be reached: what the kernel has of it must go.
-                log.debug("looking at %r: %s", event.name, error)
                 self._drop(directory)
+                if error.errno not in _GONE:
+                    self._changes.everything()
 
     def _look(self, directory: Node, name: bytes, mask: int) -> None:
         if not name:
@@ -204,7 +232,7 @@ class Outside:
         self._name_changed(directory, name)
         path = self._path(directory, name)
         if path is not None:
-            self._changes.tree_changed(path)
+            self._tell_log(path, is_dir=True, again=True)
 
     def _name_changed(self, directory: Node, name: bytes) -> None:
         self._cache.expire_name(directory.number, name)
@@ -221,7 +249,13 @@ class Outside:
         path = self._path(directory, name)
         if path is None:
             self._changes.everything()
-        elif stat.S_ISDIR(found.st_mode):
+        else:
+            self._tell_log(path, is_dir=stat.S_ISDIR(found.st_mode), again=True)
+
+    def _tell_log(self, path: bytes, *, is_dir: bool, again: bool = False) -> None:
+        if again:
+            self._noted.append((path, is_dir))
+        if is_dir:
             self._changes.tree_changed(path)
         else:
             self._changes.changed(path)
@@ -238,7 +272,6 @@ class Outside:
             self._cache.expire_name(directory.parent.number, directory.name)
         self._drop_told(directory)
         directory.listing = None
-        self._changes.everything()
 
     def _lost(self) -> None:
         """Events were lost: nothing that the kernel believes is sure any more."""

@@ -30,9 +30,12 @@ def lookup(tree: Tree, parent_number: int, name: bytes, thread: int = 0) -> Entr
     if parent is tree.inodes.root and name == tree.control.name:
         return Entry(tree.control.number, 0, tree.control.stat(tree.control.number))
     found = tree.look(parent, name)
+    if found is None:
+        return None
     if (parent_number, name) in tree.redirects.by_place:
-        tree.redirects.looked_up((parent_number, name), found, thread)
-    return None if found is None else tree.entry(parent, name, found)
+        entry_s = tree.redirects.looked_up((parent_number, name), found, thread)
+        return tree.entry(parent, name, found)._replace(entry_s=entry_s)
+    return tree.entry(parent, name, found)
 
 
 def nothing_s(tree: Tree, parent_number: int) -> float:

@@ -110,6 +110,8 @@ def _note_names(tree: Tree, source: _End, goal: _End, flags: int) -> None:
     if other is not None:
         tree.inodes.lose_name(other, *at_goal)
         other.told = None
+        if not exchanged:
+            tree.replaced(other)
     if moved is not None:
         tree.inodes.move(moved, at_source, at_goal)
         moved.told = None

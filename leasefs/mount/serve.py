@@ -6,6 +6,7 @@ import ctypes
 import logging
 import os
 import resource
+import secrets
 import signal
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,6 +18,7 @@ from leasefs.core.errors import NotMounted
 from leasefs.mount.changes import ChangeLog
 from leasefs.mount.connection import connect, raise_read_ahead
 from leasefs.mount.control_dir import ControlDir
+from leasefs.mount.fsmonitor import finder, finder_of_all
 from leasefs.mount.gate import Gate
 from leasefs.mount.handshake import Handshake
 from leasefs.mount.inodes import Inodes
@@ -95,7 +97,6 @@ async def serve(
     ready: Callable[[], None],
     refusals: RefusalLog | None = None,
     redirected: Callable[[list[str]], None] = lambda _: None,
-    changes: ChangeLog | None = None,
 ) -> None:
     """Mount, call `ready` when requests are served, and return once unmounted.
 
@@ -122,11 +123,20 @@ async def serve(
         handshake = Handshake(connect(options))
         notices = Notices(handshake.libfuse_fd)
         cache = FuseCache(notices)
+        changes = ChangeLog(secrets.token_hex(16), finder(root_fd))
+        files = ControlDir(
+            control,
+            os.geteuid(),
+            os.getegid(),
+            changes,
+            lambda: tree.outside.settle(),
+            finder_of_all(root_fd),
+        )
         tree = build_tree(
             root_fd,
             gate,
             ground,
-            ControlDir(control, os.geteuid(), os.getegid()),
+            files,
             for_others=options.for_others,
             directories=raise_file_limit() // 4,
             cache=cache,

@@ -146,15 +146,21 @@ class Tree:
                 and found.st_nlink == 1
                 and isinstance(node.key, int)
             )
+            if found.st_nlink > 1 and self.changes.covered:
+                self._doubt(node)
         node.told = stamp(found)
         entry_s = SURE_S if parent is not None and parent.watch >= 0 else UNSURE_S
         if self.redirects.brief:
             entry_s = self.redirects.brief.get(node.number, entry_s)
         return Entry(node.number, node.generation, found, entry_s, SURE_S if sure else UNSURE_S)
 
-    def untold(self, node: Node) -> None:
-        """The kernel knows by itself that the attributes changed, and asks when it needs them."""
-        node.told = None
+    def _doubt(self, node: Node) -> None:
+        """A file with several names may be written under one that nobody watches."""
+        for path in self.inodes.paths(node):
+            with suppress(Wanting):
+                if not self.ground.is_tracked(path):
+                    continue
+            self.changes.doubt(path)
 
     def nothing_s(self, parent: Node) -> float:
         """How long the kernel may remember that a name in this directory is not there."""
@@ -167,7 +173,6 @@ class Tree:
             self.lower.forget(node)
             node.told = None
             if node.is_dir:
-                self.outside.unwatch(node)
                 self.listings.forget(node)
 
     # -- describing, for the gate --------------------------------------------------------------
@@ -263,9 +268,15 @@ class Tree:
         node = self.inodes.find(found)
         if node is not None:
             self.inodes.lose_name(node, parent, name)
-            node.told = None
+            self.replaced(node)
         self.outside.removed_here(parent, name)
         self.names_changed(parent)
+
+    def replaced(self, node: Node) -> None:
+        """The inode lost a name through this mount; a directory has no other."""
+        node.told = None
+        if node.is_dir:
+            self.outside.unwatch(node)
 
     def names_changed(self, directory: Node) -> None:
         """A name came or went in this directory, through this mount; the kernel knows that."""
@@ -304,7 +315,13 @@ class Tree:
     def note(self, file: OpenFile) -> None:
         """The first write through a handle in this epoch of the change log."""
         file.noted = self.changes.epoch
-        for path in self.inodes.paths(file.node):
+        paths: Sequence[bytes] = self.inodes.paths(file.node)
+        if file.aliased:
+            try:
+                paths = self._all_names(file.node)
+            except (Wanting, OSError):
+                self.changes.everything()
+        for path in paths:
             self.changes.changed(path)
 
     # -- handles follow their files ------------------------------------------------------------
