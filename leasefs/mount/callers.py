@@ -1,54 +1,107 @@
-"""Whether a caller is about to take a name away that something is mounted on.
+"""What a caller is about to do at a name that something is mounted on.
 
 The kernel refuses to remove or rename a mountpoint before it asks us (EBUSY, fs/namei.c), and a LOOKUP
 does not say what it is for. The caller sits in its system call until we answer, so /proc tells
 (proc_pid_syscall(5), proc_pid_mem(5)): readable for those who may trace it, which who may mount usually
-can. What cannot be read or understood counts as no; a wrong answer costs speed or an EBUSY, never more.
+can. A wrong answer costs speed or an EBUSY, never more.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+from enum import Enum, auto
 
 _AT_REMOVEDIR = 0x200
 _PAGE = 4096
 
-# Number -> which arguments are paths that lose or get a name (syscalls.tbl).
-_CALLS_OF = {
-    "x86_64": {82: (0, 1), 84: (0,), 263: (1,), 264: (1, 3), 316: (1, 3)},
-    "aarch64": {35: (1,), 38: (1, 3), 276: (1, 3)},
+
+class Intent(Enum):
+    """What is known of the caller's system call."""
+
+    TAKES = auto()  # it removes or renames the very name
+    ENDS = auto()  # it means the very name, perhaps to take it next
+    REMOVES = auto()  # it removes something below
+    PASSES = auto()  # it goes through to something below
+    UNKNOWN = auto()
+
+
+_Paths = dict[int, tuple[int, ...]]
+
+# Number -> which arguments are paths (syscalls.tbl). Of those that take a name, of those that take one or
+# remove a file, and of the others.
+_TAKING: dict[str, _Paths] = {
+    "x86_64": {82: (0, 1), 84: (0,), 264: (1, 3), 316: (1, 3)},
+    "aarch64": {38: (1, 3), 276: (1, 3)},
 }
-_CALLS = _CALLS_OF.get(platform.machine(), {})
-_UNLINKAT = {"x86_64": 263, "aarch64": 35}.get(platform.machine())
+_RMDIR = {"x86_64": 84}
+_UNLINKING: dict[str, _Paths] = {"x86_64": {87: (0,), 263: (1,)}, "aarch64": {35: (1,)}}
+_UNLINKAT = {"x86_64": 263, "aarch64": 35}
+_FIRST_IS_PATH = {
+    "x86_64": (
+        2,
+        4,
+        6,
+        21,
+        59,
+        76,
+        80,
+        83,
+        85,
+        89,
+        90,
+        92,
+        94,
+        133,
+        137,
+        188,
+        189,
+        191,
+        192,
+        194,
+        195,
+    ),
+    "aarch64": (5, 6, 8, 9, 11, 12, 14, 15, 43, 45, 49, 221),
+}
+_SECOND_IS_PATH = {
+    "x86_64": (88, 254, 257, 258, 259, 260, 262, 267, 268, 269, 280, 322, 332, 437, 439, 452),
+    "aarch64": (27, 33, 34, 48, 53, 54, 56, 78, 79, 88, 281, 291, 437, 439, 452),
+}
+_MACHINE = platform.machine()
+_PATHS: _Paths = {
+    **dict.fromkeys(_FIRST_IS_PATH.get(_MACHINE, ()), (0,)),
+    **dict.fromkeys(_SECOND_IS_PATH.get(_MACHINE, ()), (1,)),
+    **_TAKING.get(_MACHINE, {}),
+    **_UNLINKING.get(_MACHINE, {}),
+}
 
 
-def takes_name(thread: int, name: bytes) -> bool:
-    """Whether that thread is inside rename(2) or rmdir(2), or one of their kind, of a path ending in `name`."""
+def intent(thread: int, name: bytes) -> Intent:
+    """What the thread, which is in a system call, means to do at the directory entry `name`."""
     try:
         with open(f"/proc/{thread}/syscall", encoding="ascii") as file:
             fields = file.read().split()
         number, values = int(fields[0]), [int(value, 16) for value in fields[1:]]
-    except (OSError, ValueError, IndexError):  # gone, not ours to see, or "running"
-        return False
-    paths = _CALLS.get(number, ())
-    if number == _UNLINKAT and not values[2] & _AT_REMOVEDIR:
-        return False
-    return any(_last_name(thread, values[at]) == name for at in paths)
+        at_name = name in _last_names(thread, [values[at] for at in _PATHS[number]])
+    except (OSError, OverflowError, ValueError, LookupError):
+        return (
+            Intent.UNKNOWN
+        )  # gone, not ours to see, "running", or a call that is not listed above
+    unlinks = number in _UNLINKING[_MACHINE]
+    removes_directory = number == _UNLINKAT[_MACHINE] and bool(values[2] & _AT_REMOVEDIR)
+    if at_name:
+        takes = removes_directory or number in _TAKING[_MACHINE]
+        return Intent.TAKES if takes else Intent.ENDS
+    return Intent.REMOVES if unlinks or number == _RMDIR.get(_MACHINE) else Intent.PASSES
 
 
-def _last_name(thread: int, address: int) -> bytes | None:
+def _last_names(thread: int, addresses: list[int]) -> list[bytes]:
+    memory = os.open(f"/proc/{thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        memory = os.open(f"/proc/{thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        path = _string(memory, address)
-    except (OSError, OverflowError):
-        return None
+        paths = [_string(memory, address) for address in addresses if address]
     finally:
         os.close(memory)
-    return path.rstrip(b"/").rpartition(b"/")[2]
+    return [path.rstrip(b"/").rpartition(b"/")[2] for path in paths]
 
 
 def _string(memory: int, address: int) -> bytes:

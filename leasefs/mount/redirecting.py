@@ -19,7 +19,7 @@ from leasefs.mount import bind
 from leasefs.mount.deletions import Deletions
 from leasefs.mount.gate import Wanting
 from leasefs.mount.mountinfo import Mount, mounts
-from leasefs.mount.redirects import BRIEF_ENTRY_S, Redirect, Redirects
+from leasefs.mount.redirects import Redirect, Redirects
 from leasefs.mount.surveying import holds, names_outside, survey
 from leasefs.vcs.beneath import open_directory
 
@@ -42,6 +42,8 @@ _CONFIRM_EVERY_S = 0.7
 _LOOK_EVERY_S = 0.2
 _DRAIN_EVERY_S = 0.002
 _UNFIT_FOR_S = 60.0
+_TRIES = 10
+_TRIED = 1024
 _ROUNDS = 8
 
 
@@ -73,6 +75,9 @@ class Redirecting:
         self._git_too = git_too
         self._deletions = Deletions()
         self._one_change = trio.Lock()
+        self._tries: dict[bytes, int] = {}
+        # Touched while it rested: when to look again.
+        self._later: dict[bytes, float] = {}
         self._table.begin(now_s, self._deletions)
 
     async def run(self) -> None:
@@ -108,13 +113,23 @@ class Redirecting:
 
     async def _find(self) -> None:
         while True:
-            await self._table.look.wait()
+            await self._look_is_due()
             for root, is_git in (await self._roots(self._table.take_touched())).items():
                 if not self._table.active:
                     return
                 async with self._one_change:
                     await self._consider(root, is_git=is_git)
             await trio.sleep(_LOOK_EVERY_S)
+
+    async def _look_is_due(self) -> None:
+        """Something was touched, or the rest of what was touched during it is over."""
+        next_s = min(self._later.values(), default=float("inf"))
+        with trio.move_on_after(max(0.0, next_s - self._now_s())):
+            await self._table.look.wait()
+        now_s = self._now_s()
+        for root in [root for root, due_s in self._later.items() if due_s <= now_s]:
+            del self._later[root]
+            self._table.touch(root)
 
     async def _confirm(self) -> None:
         while True:
@@ -176,7 +191,10 @@ class Redirecting:
 
     async def _consider(self, root: bytes, *, is_git: bool) -> None:
         known = any(redirect.path == root for redirect in self._table.by_place.values())
-        if known or self._table.resting.get(root, 0.0) > self._now_s():
+        rests_until_s = self._table.resting.get(root, 0.0)
+        if not known and rests_until_s > self._now_s():
+            self._later[root] = rests_until_s
+        if known or root in self._later:
             return
         self._table.resting.pop(root, None)
         try:
@@ -197,6 +215,7 @@ class Redirecting:
             await self._make(redirect)
         if not redirect.mount_id:
             self._table.by_place.pop(redirect.place, None)
+            self._table.brief.pop(redirect.node.number, None)
             self._deletions.forget(redirect)
             os.close(lower_fd)
 
@@ -212,9 +231,16 @@ class Redirecting:
         """
         now = self._writers_below(redirect.node)
         if any(file in before or file.flags & os.O_ACCMODE == os.O_RDWR for file in now):
-            self._rest(redirect, _LOOK_EVERY_S)
+            self._try_again(redirect)
             return False
         return True
+
+    def _try_again(self, redirect: Redirect) -> None:
+        """Soon, a few times; then when something changes there."""
+        tries = self._tries.get(redirect.path, 0)
+        if tries < _TRIES and len(self._tries) < _TRIED:
+            self._tries[redirect.path] = tries + 1
+            self._table.touch(redirect.path)
 
     def _rest(self, redirect: Redirect, for_s: float) -> None:
         self._table.resting[redirect.path] = self._now_s() + for_s
@@ -273,15 +299,18 @@ class Redirecting:
     async def _make(self, redirect: Redirect) -> None:
         if redirect.void or not await self._is_due(redirect):
             return
+        # From now on the kernel keeps no entry of it, lest it be removed or renamed unasked.
+        self._table.brief[redirect.node.number] = 0.0
         try:
             redirect.mount_id = await trio.to_thread.run_sync(self._bind, redirect)
         except OSError as error:
-            self._rest(redirect, _LOOK_EVERY_S if bind.is_passing(error) else _UNFIT_FOR_S)
-            if not bind.is_passing(error):
+            if bind.is_passing(error):
+                self._try_again(redirect)
+            else:
+                self._rest(redirect, _UNFIT_FOR_S)
                 log.info("%s is not redirected: %s", _shown(redirect.path), error)
             return
-        self._table.brief[redirect.node.number] = BRIEF_ENTRY_S
-        await self._expire(redirect)
+        self._tries.pop(redirect.path, None)
         # Whatever came in between was not yet stopped by the mount: moved, linked, opened, tracked.
         quiet = self._is_quiet(redirect, set())
         if redirect.void or not quiet or not await self._is_due(redirect):
@@ -299,6 +328,7 @@ class Redirecting:
             meant = bind.Handle(self._where.mount.mount_id, redirect.node.number)
             if bind.handle_of(target_fd) != meant:
                 raise FileNotFoundError(f"{_shown(redirect.path)} is another directory now")
+            self._where.notices.expire(*redirect.place)
             return bind.bind(redirect.lower_fd, target_fd)
         finally:
             os.close(target_fd)
@@ -327,10 +357,7 @@ class Redirecting:
             return False
         self._deletions.forget(redirect)
         redirect.deleted = 0
-        watched = bool(await _answers(lambda: self._watch(redirect)))
-        if redirect.mount_id:
-            self._table.brief[redirect.node.number] = BRIEF_ENTRY_S
-        return watched
+        return bool(await _answers(lambda: self._watch(redirect)))
 
     async def _undo(self, redirect: Redirect) -> None:
         """Detach it. Who is inside goes on there, as below any unmounted file system."""

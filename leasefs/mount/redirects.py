@@ -5,10 +5,11 @@ This is the part that handlers ask and tell; `redirecting` makes and undoes redi
 that begins.
 
 A mountpoint can be neither removed nor renamed, and the kernel says so (EBUSY) without asking us. But it
-looks a name up again once its entry has expired. So the entry of a redirected directory expires after
-milliseconds, and at once while much is being deleted below; and a lookup that finds the directory empty,
-or comes from a caller about to take its name, is answered with ESTALE once. That drops the entry, which
-takes the mount off (d_invalidate, fs/dcache.c), and the kernel looks again.
+looks a name up again once its entry has expired. So the entry of a redirected directory expires at once;
+only while there are many lookups on the way to something below does it live for some milliseconds each
+time, unless much is being deleted there. A lookup by a caller that is about to take the name, or one that finds the directory empty,
+is answered with ESTALE once: that drops the entry, which takes the mount off (d_invalidate, fs/dcache.c),
+and the kernel looks again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from leasefs.mount.callers import takes_name
+from leasefs.mount.callers import Intent, intent
 from leasefs.mount.lower import stale
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ BRIEF_ENTRY_S = 0.004
 # From so many deletions on, the directory may be about to be removed.
 _SUSPICIOUS = 8
 _GUARDED_FOR_S = 0.5
+# So many lookups in that time cost more than a builder would like to wait.
+_BUSY = 16
+_COUNTED_FOR_S = 0.2
 # How long a directory that lost its redirect goes without.
 REST_S = 2.0
 _TOUCHED = 4096
@@ -48,9 +52,11 @@ class Redirect:
     """
 
     __slots__ = (
+        "counted_until_s",
         "deleted",
         "guarded_until_s",
         "is_git",
+        "lookups",
         "lower_fd",
         "mount_id",
         "node",
@@ -70,6 +76,8 @@ class Redirect:
         # Something happened while it was being made that it must not cover.
         self.void = False
         self.deleted = 0
+        self.lookups = 0
+        self.counted_until_s = 0.0
         self.guarded_until_s = 0.0
 
 
@@ -119,7 +127,12 @@ class Redirects:
         directory, _, name = path.rpartition(b"/")
         if name == b".gitignore" or path == b".git/index":
             self.hurry.set()
-        elif directory not in self._touched and len(self._touched) < _TOUCHED:
+        elif directory not in self._touched:
+            self.touch(directory)
+
+    def touch(self, directory: bytes) -> None:
+        """This directory may be worth a look."""
+        if len(self._touched) < _TOUCHED:
             self._touched.add(directory)
             self.look.set()
 
@@ -135,22 +148,38 @@ class Redirects:
                 redirect.void = True
                 self.hurry.set()
 
-    def looked_up(self, place: Place, found: Stat | None, thread: int) -> None:
-        """The kernel asks what is at a redirect's place.
+    def looked_up(self, place: Place, found: Stat, thread: int) -> float:
+        """The kernel asks what is at a redirect's place; how long it may remember the answer, in seconds.
 
         Raises:
             OSError: ESTALE, if the mount must go; the kernel asks again then.
         """
         redirect = self.by_place[place]
-        if not redirect.mount_id:
-            return
-        if found is None or not self._inodes.is_same(redirect.node, found):
-            self.lose(redirect)  # the kernel sees that by itself
-            return
+        if not self._inodes.is_same(redirect.node, found):
+            self._let_go(redirect)  # the kernel sees that by itself
+            return 0.0
         self.heed_deletions()
-        if _is_empty(redirect.lower_fd) or takes_name(thread, place[1]):
-            self.lose(redirect)
+        meant = intent(thread, place[1])
+        if meant is Intent.TAKES or _is_empty(redirect.lower_fd):
+            self._let_go(redirect)
             raise stale("what is mounted there must go first")
+        if meant is Intent.REMOVES:
+            redirect.guarded_until_s = self._now_s() + _GUARDED_FOR_S
+        return BRIEF_ENTRY_S if meant is Intent.PASSES and self._is_busy(redirect) else 0.0
+
+    def _is_busy(self, redirect: Redirect) -> bool:
+        """Whether so many walk through that it is worth the risk of a rename that comes just after."""
+        now_s = self._now_s()
+        if now_s >= redirect.counted_until_s:
+            redirect.counted_until_s, redirect.lookups = now_s + _COUNTED_FOR_S, 0
+        redirect.lookups += 1
+        return redirect.lookups > _BUSY and now_s >= redirect.guarded_until_s
+
+    def _let_go(self, redirect: Redirect) -> None:
+        if redirect.mount_id:
+            self.lose(redirect)
+        else:
+            redirect.void = True  # perhaps it is being mounted right now
 
     # -- what `redirecting` asks -----------------------------------------------------------------
 
@@ -194,10 +223,9 @@ class Redirects:
             if count - redirect.deleted < (1 if redirect.is_git else _SUSPICIOUS):
                 continue
             redirect.deleted = count
-            if self.brief.get(redirect.node.number):
+            if now_s >= redirect.guarded_until_s:
                 alarmed.append(redirect)
             redirect.guarded_until_s = now_s + _GUARDED_FOR_S
-            self.brief[redirect.node.number] = 0.0
         return alarmed
 
 
