@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.client.process import program_name
+from leasefs.mount.mountinfo import below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,25 +26,31 @@ class User(NamedTuple):
 
 
 def users_of(mount: Mount, *, but: frozenset[int]) -> list[User]:
-    """All processes that keep the mount busy, `but` for these (its daemon, ourselves)."""
+    """All processes that keep the mount busy, `but` for these (its daemon, ourselves).
+
+    What is mounted below counts: redirects first of all.
+    """
+    ids = frozenset({mount.mount_id, *(inner.mount_id for inner in below(mount.mountpoint))})
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit() and int(entry) not in but:
-            what = _first_in(mount, f"/proc/{entry}")
+            what = _first_in(mount, ids, f"/proc/{entry}")
             if what is not None:
                 found.append(User(int(entry), program_name(int(entry)), what))
     return found
 
 
-def _first_in(mount: Mount, process: str) -> str | None:
+def _first_in(mount: Mount, ids: frozenset[int], process: str) -> str | None:
     prefix = os.fsdecode(mount.mountpoint).rstrip("/") + "/"
     for link in _links(process):
         try:
             target = os.readlink(link)
         except OSError:
             continue
-        if (target + "/").startswith(prefix) and _mount_id(link) in (mount.mount_id, None):
-            return target.removesuffix(" (deleted)")
+        if (target + "/").startswith(prefix):
+            led_into = _mount_id(link)
+            if led_into is None or led_into in ids:
+                return target.removesuffix(" (deleted)")
     return None
 
 

@@ -15,8 +15,6 @@ import platform
 import struct
 from typing import NamedTuple
 
-from leasefs.mount.mountinfo import Mount, mounts
-
 # The same numbers on every architecture but alpha (syscalls.tbl).
 _SYS_OPEN_TREE = 428
 _SYS_MOVE_MOUNT = 429
@@ -116,13 +114,6 @@ def unbind(path: str, *, lazy: bool) -> bool:
     """Unmount what is mounted at `path`; False if it is in use or not there. Resolves the path."""
     flags = _UMOUNT_NOFOLLOW | (_MNT_DETACH if lazy else 0)
     return bool(_libc.umount2(os.fsencode(path), flags) == 0)
-
-
-def below(mountpoint: bytes, listed: list[Mount] | None = None) -> list[Mount]:
-    """What is mounted on directories below a mountpoint, innermost last to come, first to go."""
-    prefix = mountpoint.rstrip(b"/") + b"/"
-    found = [mount for mount in listed or mounts() if mount.mountpoint.startswith(prefix)]
-    return found[::-1]
 
 
 def _checked(result: int) -> int:

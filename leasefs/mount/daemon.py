@@ -112,11 +112,15 @@ async def _serve_all(
             until_the_end.enter_context(registered(about))
             ready(about)
 
+        def redirected(paths: list[str]) -> None:
+            about["redirects"] = paths
+
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lessee.run)
             nursery.start_soon(control.run)
             nursery.start_soon(serve_http, listener, control.handle, refusal)
-            await serve(options, lessee, _contents(lessee, refusals, about), mounted, refusals)
+            contents = _contents(lessee, refusals, about)
+            await serve(options, lessee, contents, mounted, refusals, redirected)
             nursery.cancel_scope.cancel()
 
 
@@ -146,6 +150,7 @@ def _options(config: MountConfig) -> MountOptions:
         mountpoint=os.path.realpath(config.mountpoint),
         agent=config.agent,
         allow_other=config.allow_other,
+        redirects=config.redirects,
     )
 
 
@@ -213,6 +218,7 @@ def _about(
         "pid": identity.pid,
         "process": identity.process,
         "version": leasefs.__version__,
+        "redirects": [],
     }
 
 

@@ -27,7 +27,7 @@ class MountConfig(NamedTuple):
     """What to mount, for whom. `mountpoint` equal to `source` mounts in place.
 
     `ledger` is an address, or empty for this user's own (LEASEFS_LEDGER, else the embedded one).
-    `fsmonitor` lets git ask the mount what changed.
+    `fsmonitor` lets git ask the mount what changed; `redirects` serves scratch directories natively.
     """
 
     source: str
@@ -38,6 +38,7 @@ class MountConfig(NamedTuple):
     replace: bool = False
     allow_other: bool = False
     fsmonitor: bool = True
+    redirects: bool = True
 
     def encode(self) -> bytes:
         """The bytes that `decode` reads."""

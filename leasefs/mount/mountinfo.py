@@ -59,3 +59,9 @@ def top_at(path: str) -> Mount | None:
     wanted = os.fsencode(path)
     found = [mount for mount in mounts() if mount.mountpoint == wanted]
     return found[-1] if found else None
+
+
+def below(mountpoint: bytes) -> list[Mount]:
+    """What is mounted on directories below a mountpoint, in the order in which it can be unmounted."""
+    prefix = mountpoint.rstrip(b"/") + b"/"
+    return [mount for mount in reversed(mounts()) if mount.mountpoint.startswith(prefix)]

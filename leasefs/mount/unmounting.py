@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from leasefs.mount.bind import below, unbind
-from leasefs.mount.mountinfo import Mount, top_at
+from leasefs.mount.bind import unbind
+from leasefs.mount.mountinfo import Mount, below, top_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

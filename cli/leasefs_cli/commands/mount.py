@@ -59,6 +59,14 @@ from leasefs_cli.teaching import json_option, teaching_command
     help="Leave git's configuration alone. Else git asks the mount what changed, by core.fsmonitor and "
     "core.untrackedCache, which are set while it is mounted unless you set your own.",
 )
+@click.option(
+    "--no-redirects",
+    is_flag=True,
+    help="Serve everything through the mount. Else large directories that git ignores as a whole, and in "
+    "place the git directory, are served natively where leasefs may mount (root): each is then a file "
+    "system of its own, as `find -xdev` sees, and git run inside one asks for "
+    "GIT_DISCOVERY_ACROSS_FILESYSTEM=1.",
+)
 @click.option("--foreground", is_flag=True, help="Stay, and write messages to stderr.")
 @json_option
 def command(
@@ -69,6 +77,7 @@ def command(
     allow_other: bool,
     replace: bool,
     no_fsmonitor: bool,
+    no_redirects: bool,
     foreground: bool,
     as_json: bool,
 ) -> int:
@@ -89,6 +98,7 @@ def command(
         replace=replace,
         allow_other=allow_other,
         fsmonitor=not no_fsmonitor,
+        redirects=not no_redirects,
     )
     if foreground:
         return _stay(config, as_json=as_json)

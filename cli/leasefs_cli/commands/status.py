@@ -71,6 +71,7 @@ def _show_mount(seen: View, mount: MountFound, *, as_json: bool) -> None:
             ("mount", f"{where}, daemon {mount.pid}"),
             ("territory", mount.territory),
             ("ledger", str(ledger.get("error") or f"{mount.ledger}, leasefs {ledger['version']}")),
+            ("native", printable(", ".join(mine.get("redirects", ())) or "nothing")),
         ]
     )
     say("")

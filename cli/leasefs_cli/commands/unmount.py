@@ -11,7 +11,7 @@ from leasefs.client import api
 from leasefs.client.blocking import Link
 from leasefs.client.find import mounts_of, registered_mounts
 from leasefs.core.errors import LedgerUnavailable, NotMounted
-from leasefs.mount.mountinfo import top_at
+from leasefs.mount.mountinfo import below, top_at
 from leasefs.mount.registry import forget
 from leasefs_cli.busy import users_of
 from leasefs_cli.detaching import detach
@@ -61,7 +61,8 @@ def command(path: str, lazy: bool, as_json: bool) -> None:
     if not lazy:
         _refuse_busy(mountpoint, users_of(mount, but=but))
     if daemon is None:
-        detach(mountpoint, lazy=lazy)
+        # What stands on it cannot be reached through a dead mount, to be unmounted first.
+        detach(mountpoint, lazy=lazy or bool(below(mount.mountpoint)))
         _forget_dead(mountpoint)
     else:
         _stop(daemon, mount, lazy=lazy)
