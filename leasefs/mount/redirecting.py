@@ -315,6 +315,7 @@ class Redirecting:
         quiet = self._is_quiet(redirect, set())
         if redirect.void or not quiet or not await self._is_due(redirect):
             await self._undo(redirect)
+        self._table.hurry.set()  # `_confirm` ticks while there are any
         self._tell()
 
     def _bind(self, redirect: Redirect) -> int:
