@@ -70,7 +70,8 @@ def _open_allowed(tree: Tree, node: Node, flags: int, allowed: Allowed, caller: 
     except BaseException:
         os.close(fd)
         raise
-    return _opened_to_write(tree, OpenFile(fd, node, flags, pid=caller.pid), allowed, caller)
+    file = OpenFile(fd, node, flags, pid=caller.pid)
+    return _opened_to_write(tree, file, os.fstat(fd), allowed, caller)
 
 
 def _truncate(tree: Tree, node: Node, fd: int, flags: int, caller: Caller) -> None:
@@ -87,8 +88,9 @@ def _truncate(tree: Tree, node: Node, fd: int, flags: int, caller: Caller) -> No
         os.close(writable)
 
 
-def _opened_to_write(tree: Tree, file: OpenFile, allowed: Allowed, caller: Caller) -> Opened:
-    found = os.fstat(file.fd)
+def _opened_to_write(
+    tree: Tree, file: OpenFile, found: os.stat_result, allowed: Allowed, caller: Caller
+) -> Opened:
     if file.writes:
         file.disarms = tree.owner.disarms(caller)
         tree.bind(file, allowed, found, tree.inodes.path(file.node) or b"")
@@ -121,38 +123,39 @@ async def create(
     target: list[Target] = []
 
     def describe() -> list[Target]:
-        target[:] = [tree.target(parent, name, tree.look(parent, name))]
+        target[:] = [tree.new_target(parent, name)]
         return target
 
     allowed = await tree.gate.require(Op.CREATE, caller.pid, describe)
     try:
-        fd = _create(tree, parent, name, mode, flags, caller)
+        fd, found = _create(tree, parent, name, mode, flags, caller)
     except FileExistsError:
         if flags & os.O_EXCL:
             raise
         return await _open_instead(tree, parent, name, flags, caller)
-    found = os.fstat(fd)
     entry = tree.entry(parent, name, found)
     node = tree.node(entry.number)
     tree.names_changed(parent)
     tree.arrived(target[0], found)
     tree.changed(allowed, target[0].path)
-    opened = _opened_to_write(tree, OpenFile(fd, node, flags, pid=caller.pid), allowed, caller)
+    file = OpenFile(fd, node, flags, pid=caller.pid)
+    opened = _opened_to_write(tree, file, found, allowed, caller)
     return opened, entry
 
 
-def _create(tree: Tree, parent: Node, name: bytes, mode: int, flags: int, caller: Caller) -> int:
+def _create(
+    tree: Tree, parent: Node, name: bytes, mode: int, flags: int, caller: Caller
+) -> tuple[int, os.stat_result]:
     directory = tree.lower.directory(parent)
     ours = flags & _PASSED_ON | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with umask_of(caller):
         fd = os.open(name, ours, stat.S_IMODE(mode), dir_fd=directory)
     try:
-        tree.owner.adopt_file(fd, directory, caller)
+        return fd, tree.owner.adopt_file(fd, directory, caller)
     except BaseException:
         os.close(fd)
         os.unlink(name, dir_fd=directory)
         raise
-    return fd
 
 
 async def _open_instead(

@@ -58,22 +58,26 @@ class Owner:
         """
         return self.for_others and caller.uid != 0
 
-    def adopt_file(self, fd: int, parent_fd: int, caller: Caller) -> None:
-        """Give a file just created through `fd` to the caller."""
-        if not self.for_others:
-            return
+    def adopt_file(self, fd: int, parent_fd: int, caller: Caller) -> os.stat_result:
+        """Give a file just created through `fd` to the caller; returns its attributes."""
         found = os.fstat(fd)
+        if not self.for_others or (found.st_uid, found.st_gid) == (caller.uid, caller.gid):
+            return found
         uid, gid = self._ids(found, parent_fd, caller)
-        if (uid, gid) != (found.st_uid, found.st_gid):
-            os.fchown(fd, uid, gid)
-            if found.st_mode & (stat.S_ISUID | stat.S_ISGID):  # chown(2) took them away
-                os.fchmod(fd, stat.S_IMODE(found.st_mode))
+        if (uid, gid) == (found.st_uid, found.st_gid):
+            return found
+        os.fchown(fd, uid, gid)
+        if found.st_mode & (stat.S_ISUID | stat.S_ISGID):  # chown(2) took them away
+            os.fchmod(fd, stat.S_IMODE(found.st_mode))
+        return os.fstat(fd)
 
     def adopt_name(self, name: bytes, parent_fd: int, caller: Caller) -> None:
         """Give what was just created at `name` (not followed) to the caller."""
         if not self.for_others:
             return
         found = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
+        if (found.st_uid, found.st_gid) == (caller.uid, caller.gid):
+            return
         uid, gid = self._ids(found, parent_fd, caller)
         if (uid, gid) == (found.st_uid, found.st_gid):
             return

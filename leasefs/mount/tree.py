@@ -208,11 +208,22 @@ class Tree:
             place = Place.TREE
         return Target(path, place, whole_tree=whole, tracked=self._is_foreign(path, found))
 
+    def new_target(self, parent: Node, name: bytes) -> Target:
+        """A name at which a file is about to be made. Looked at only where the answer counts."""
+        path = self.path_of(parent, name)
+        place = self.ground.place(path, is_dir=False)
+        if self._is_leased(path):
+            return Target(path, place)
+        return Target(path, place, tracked=self._is_foreign(path, self.look(parent, name)))
+
+    def _is_leased(self, path: bytes) -> bool:
+        holdings = self.gate.holdings
+        return holdings.view.writable(path, holdings.now_s()) is not None
+
     def _is_foreign(self, path: bytes, found: Stat | None) -> bool:
         """Whether the name is somebody's file, and so no companion of an atomic save."""
-        holdings = self.gate.holdings
-        if holdings.view.writable(path, holdings.now_s()) is not None:
-            return False  # leased itself: nobody will ask
+        if self._is_leased(path):
+            return False  # nobody will ask
         if found is None:
             return self.ground.is_tracked(path)
         return not self.companions.is_ours(path, self.inodes.key_of(found))
