@@ -25,7 +25,9 @@ def fill(directory: Path, files: int = WORTH_FILES + 50) -> None:
 
 def redirects_below(root: str) -> set[str]:
     """The paths of what is mounted below a mount."""
-    return {os.path.relpath(os.fsdecode(mount.mountpoint), root) for mount in below(os.fsencode(root))}
+    return {
+        os.path.relpath(os.fsdecode(mount.mountpoint), root) for mount in below(os.fsencode(root))
+    }
 
 
 def is_redirected(root: str, name: str) -> bool:

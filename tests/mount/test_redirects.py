@@ -26,8 +26,8 @@ pytestmark = [pytest.mark.mount, pytest.mark.root]
 
 @pytest.fixture
 def source(place: Path, request: pytest.FixtureRequest) -> Path:
-    base = place / request.node.name.replace("/", "_")
-    source = base / "source"
+    base: Path = place / request.node.name.replace("/", "_")
+    source: Path = base / "source"
     (source / "src").mkdir(parents=True)
     (base / "mount").mkdir()
     (source / ".gitignore").write_text("node_modules/\n/build*\n")
@@ -100,20 +100,24 @@ REMOVALS = {
     "by path": [
         sys.executable,
         "-c",
-        "import os\n"
-        "for top, dirs, files in os.walk('build', topdown=False):\n"
-        "    for name in files: os.unlink(f'{top}/{name}')\n"
-        "    os.rmdir(top)",
+        (
+            "import os\n"
+            "for top, dirs, files in os.walk('build', topdown=False):\n"
+            "    for name in files: os.unlink(f'{top}/{name}')\n"
+            "    os.rmdir(top)"
+        ),
     ],
     # node's fs.rm does that first, right after lstat
     "rmdir first": [
         sys.executable,
         "-c",
-        "import os, errno, shutil\n"
-        "os.lstat('build')\n"
-        "try: os.rmdir('build')\n"
-        "except OSError as error: assert error.errno == errno.ENOTEMPTY, error\n"
-        "shutil.rmtree('build')",
+        (
+            "import os, errno, shutil\n"
+            "os.lstat('build')\n"
+            "try: os.rmdir('build')\n"
+            "except OSError as error: assert error.errno == errno.ENOTEMPTY, error\n"
+            "shutil.rmtree('build')"
+        ),
     ],
     "renamed": ["mv", "build", "build-old"],
     "renamed over": [
