@@ -11,8 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from leasefs.testing.mounted import as_user
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+
+_CLAIM = ["claim", "**", "--ttl", "12h", "--quiet"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +51,13 @@ class Place:
 
         One that takes too long is killed with all its children; its status is then 124, as timeout(1) has it.
         """
-        whole = ["timeout", "-k", "5", str(timeout_s), *_as_user(self.settings.user), *command]
+        limit = ["timeout", "--kill-after=5", str(timeout_s)]
+        # Only the user itself may enter a mount that it made.
+        there = ["env", f"--chdir={cwd or self.path}"]
+        whole = [*limit, *_as_user(self.settings.user), *there, *command]
         done = subprocess.run(
             whole,
-            cwd=cwd or self.path,
+            cwd="/",
             env={**os.environ, **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -84,17 +92,18 @@ def places(suite: str, settings: Settings) -> Iterator[tuple[Place, Place]]:
         for path in (mounted, xdg):
             os.chown(path, settings.mount_user, settings.mount_user)
     env = {**os.environ, "XDG_STATE_HOME": xdg, "XDG_RUNTIME_DIR": xdg, "LEASEFS_LEDGER": ""}
-    leasefs = [*_as_user(settings.mount_user), _leasefs()]
+    as_owner = [] if settings.mount_user is None else as_user(settings.mount_user)
+    leasefs = [*as_owner, _leasefs()]
     try:
         subprocess.run(
             [*leasefs, "mount", beneath, mounted, "--agent", "suites"], env=env, check=True, cwd="/"
         )
         try:
             subprocess.run(
-                [*leasefs, "claim", "**", "--ttl", "12h", "--quiet"],
+                [*as_owner, "env", f"--chdir={mounted}", _leasefs(), *_CLAIM],
                 env=env,
                 check=True,
-                cwd=mounted,
+                cwd="/",
                 stdout=subprocess.DEVNULL,
             )
             yield Place(plain, plain, settings), Place(mounted, beneath, settings)
