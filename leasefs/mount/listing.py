@@ -10,25 +10,29 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+import trio
+
 if TYPE_CHECKING:
     from leasefs.mount.inodes import Node
-    from leasefs.mount.tree import Entry
 
-# About 350 bytes each.
+# About 400 bytes each.
 _MOST_ENTRIES = 1 << 16
+_IDLE_S = 60.0
 
 
 class Item:
-    """One name. `shown` is for the transport: the entry in its own form."""
+    """One name. `shown` is the entry in the transport's form, in which alone it is kept."""
 
-    __slots__ = ("entry", "name", "node", "shown", "told")
+    __slots__ = ("name", "node", "shown", "told")
 
-    def __init__(self, name: bytes, entry: Entry, node: Node | None = None) -> None:
+    def __init__(
+        self, name: bytes, shown: object, node: Node | None = None, *, lasting: bool = False
+    ) -> None:
+        """If `lasting`, it may be used again as long as what the kernel was told is true."""
         self.name = name
-        self.entry = entry
+        self.shown = shown
         self.node = node
-        self.told = node.told if node is not None else None
-        self.shown: object = None
+        self.told = node.told if node is not None and lasting else None
 
 
 class Listing:
@@ -49,9 +53,19 @@ class Listings:
         self._most = most
         self._kept: OrderedDict[Node, int] = OrderedDict()
         self._entries = 0
+        self._used = False
+
+    async def tidy(self) -> None:
+        """Give all memory back whenever nobody has listed anything for a while; runs until cancelled."""
+        while True:
+            await trio.sleep(_IDLE_S)
+            if not self._used:
+                self._clear()
+            self._used = False
 
     def known(self, directory: Node, mtime_ns: int) -> Listing | None:
         """The directory's listing, if it is still that of this modification time."""
+        self._used = True
         listing = directory.listing
         if listing is None or listing.mtime_ns != mtime_ns:
             return None
@@ -72,7 +86,6 @@ class Listings:
         self._entries -= self._kept.pop(directory, 0)
         directory.listing = None
 
-    def clear(self) -> None:
-        """Give all memory back: nobody has listed anything for a while."""
+    def _clear(self) -> None:
         for directory in list(self._kept):
             self.forget(directory)

@@ -97,6 +97,10 @@ def _fill(shown: EntryAttributes, entry: Entry) -> EntryAttributes:
     return shown
 
 
+def _shown(entry: Entry) -> EntryAttributes:
+    return _fill(EntryAttributes(), entry)
+
+
 def _attributes(entry: Entry) -> EntryAttributes:
     shown = _fill(EntryAttributes(), entry)
     if entry.number == ROOT_NUMBER:
@@ -172,11 +176,9 @@ class Operations(pyfuse3.Operations):
     @boundary
     async def readdir(self, fh: int, start_id: int, token: ReaddirToken) -> None:
         tree, reply = self.tree, pyfuse3.readdir_reply
-        for item, after in reading.list_directory(tree, fh, start_id):
-            shown = item.shown
-            if not isinstance(shown, EntryAttributes):
-                shown = item.shown = _fill(EntryAttributes(), item.entry)
-            taken = reply(token, item.name, shown, after)
+        for item, after in reading.list_directory(tree, fh, start_id, _shown):
+            # `shown` is what `_shown` made: listings know no form of ours.
+            taken = reply(token, item.name, item.shown, after)  # type: ignore[arg-type]
             reading.took(tree, item, taken=taken)
             if not taken:
                 return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from leasefs.mount.handles import OpenDirectory, OpenFile, OpenVirtual
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 # "." and ".." come first; names follow by their place in the stream's list.
 _DOTS = 2
 
+# Puts an entry into the form in which the transport sends it.
+Encode = Callable[[Entry], object]
+
 
 def lookup(tree: Tree, parent_number: int, name: bytes, thread: int = 0) -> Entry | None:
     """What is at a name, or None: nothing, which the kernel may remember for a moment."""
@@ -31,6 +35,7 @@ def lookup(tree: Tree, parent_number: int, name: bytes, thread: int = 0) -> Entr
         return Entry(tree.control.number, 0, tree.control.stat(tree.control.number))
     found = tree.look(parent, name)
     if found is None:
+        tree.outside.looked_up(parent, name)
         return None
     if (parent_number, name) in tree.redirects.by_place:
         entry_s = tree.redirects.looked_up((parent_number, name), found, thread)
@@ -68,40 +73,45 @@ def open_directory(tree: Tree, number: int) -> int:
     return tree.handles.add(OpenDirectory(tree.lower.open_listing(node), node))
 
 
-def list_directory(tree: Tree, handle: int, start: int) -> Iterator[tuple[Item, int]]:
+def list_directory(
+    tree: Tree, handle: int, start: int, encode: Encode
+) -> Iterator[tuple[Item, int]]:
     """Entries from position `start` on, each with the position after it.
 
     The list of names is taken when reading starts and anew after rewinddir(3); attributes are those of the
-    moment. Whoever took an entry says so with `took`.
+    moment, put into the transport's form by `encode`. Whoever took an entry says so with `took`.
     """
     stream = tree.handles.get(handle)
     if isinstance(stream, OpenVirtual):
-        yield from _list_control(tree, start)
+        yield from _list_control(tree, start, encode)
     elif isinstance(stream, OpenDirectory):
-        yield from _list_lower(tree, stream, start)
+        yield from _list_lower(tree, stream, start, encode)
     else:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
 
 
-def _list_lower(tree: Tree, stream: OpenDirectory, start: int) -> Iterator[tuple[Item, int]]:
+def _list_lower(
+    tree: Tree, stream: OpenDirectory, start: int, encode: Encode
+) -> Iterator[tuple[Item, int]]:
     if start < _DOTS:
-        yield from _dots(tree, stream, start)
+        yield from _dots(tree, stream, start, encode)
     listing = stream.listing
     if start == 0 or listing is None:
         listing = stream.listing = _listing(tree, stream)
     brief = tree.redirects.brief
     items, names = listing.items, listing.names
+    current = stream.node.listing is listing
     for at in range(max(0, start - _DOTS), len(names)):
         item = items[at]
         if (
             item is None
+            or not current
             or item.node is None
             or item.told is None
             or item.told != item.node.told
-            or item.entry.attr_s != SURE_S
             or (brief and item.node.number in brief)
         ):
-            item = items[at] = _look(tree, stream, names[at])
+            item = items[at] = _look(tree, stream, names[at], encode)
             if item is None:
                 continue
         yield item, at + _DOTS + 1
@@ -120,13 +130,14 @@ def _listing(tree: Tree, stream: OpenDirectory) -> Listing:
     return listing
 
 
-def _look(tree: Tree, stream: OpenDirectory, name: bytes) -> Item | None:
+def _look(tree: Tree, stream: OpenDirectory, name: bytes, encode: Encode) -> Item | None:
     try:
         found = os.stat(name, dir_fd=stream.fd, follow_symlinks=False)
     except FileNotFoundError:
         return None
     node = tree.inodes.learn(stream.node, name, found)
-    return Item(name, tree.told(node, found), node)
+    entry = tree.told(node, found)
+    return Item(name, encode(entry), node, lasting=entry.attr_s == SURE_S)
 
 
 def took(tree: Tree, item: Item, *, taken: bool) -> None:
@@ -140,25 +151,27 @@ def took(tree: Tree, item: Item, *, taken: bool) -> None:
         tree.forget(node.number, 0)
 
 
-def _dots(tree: Tree, stream: OpenDirectory, start: int) -> Iterator[tuple[Item, int]]:
+def _dots(
+    tree: Tree, stream: OpenDirectory, start: int, encode: Encode
+) -> Iterator[tuple[Item, int]]:
     here = os.fstat(stream.fd)
     if start == 0:
-        yield Item(b".", Entry(_shown_number(tree, stream.node), 0, here)), 1
+        yield Item(b".", encode(Entry(_shown_number(tree, stream.node), 0, here))), 1
     above = _shown_number(tree, stream.node.parent or stream.node)
-    yield Item(b"..", Entry(above, 0, here)), _DOTS
+    yield Item(b"..", encode(Entry(above, 0, here))), _DOTS
 
 
 def _shown_number(tree: Tree, node: Node) -> int:
     return os.fstat(tree.lower.root_fd).st_ino if node is tree.inodes.root else node.number
 
 
-def _list_control(tree: Tree, start: int) -> Iterator[tuple[Item, int]]:
+def _list_control(tree: Tree, start: int, encode: Encode) -> Iterator[tuple[Item, int]]:
     here = tree.control.stat(tree.control.number)
     entries = [(b".", tree.control.number), (b"..", tree.control.number), *tree.control.files()]
     for at in range(start, len(entries)):
         name, number = entries[at]
         found = here if at < _DOTS else tree.control.stat(number)
-        yield Item(name, Entry(number, 0, found)), at + 1
+        yield Item(name, encode(Entry(number, 0, found))), at + 1
 
 
 def read(tree: Tree, handle: int, offset: int, size: int) -> bytes:

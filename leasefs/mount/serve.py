@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import logging
 import os
 import resource
@@ -39,7 +40,7 @@ from leasefs.mount.tree import Tree
 from leasefs.mount.unmounting import unmount
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from leasefs.mount.ground import Ground
     from leasefs.mount.holdings import Holdings
@@ -53,6 +54,7 @@ _libc = ctypes.CDLL(None)
 
 # Requests that wait (for the ledger, for a disk) leave this many others room.
 _REQUESTS_AT_ONCE = 1000
+_COLLECT_AFTER = 50_000
 _SIGNALS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
 
@@ -137,7 +139,7 @@ async def serve(
             gate,
             ground,
             files,
-            for_others=options.for_others,
+            for_others=os.geteuid() == 0,
             directories=raise_file_limit() // 4,
             cache=cache,
             changes=changes,
@@ -145,7 +147,7 @@ async def serve(
         )
         _init(Operations(tree, xattrs=options.xattrs), handshake, options)
         beside = Beside(
-            tree.outside.run,
+            [tree.outside.run, tree.listings.tidy],
             cache,
             lambda ours: (
                 begin(tree, Where(ours, notices), redirected, git_too=in_place)
@@ -189,7 +191,7 @@ def _init(operations: Operations, handshake: Handshake, options: MountOptions) -
 class Beside(NamedTuple):
     """What runs beside the handlers while they serve."""
 
-    watch: Callable[[], Awaitable[None]]
+    tasks: Sequence[Callable[[], Awaitable[None]]]
     cache: FuseCache
     begin_redirecting: Callable[[Mount], Redirecting | None]
 
@@ -205,12 +207,14 @@ async def _serve_mounted(
         raise_read_ahead(ours.device)
         async with trio.open_nursery() as nursery:
             beside.cache.start()
-            nursery.start_soon(beside.watch)
+            for task in beside.tasks:
+                nursery.start_soon(task)
             redirecting = beside.begin_redirecting(ours)
             ending = partial(unmount, mountpoint, ours, options.unmount_within_s, redirecting)
             await nursery.start(_unmount_on_signal, mountpoint, ending)
             if redirecting is not None:
                 nursery.start_soon(redirecting.run)
+            _spare_the_collector()
             ready()
             await _until_unmounted(mountpoint, ours)
             nursery.cancel_scope.cancel()
@@ -221,6 +225,13 @@ async def _serve_mounted(
         pyfuse3.close(unmount=False)
         if redirecting is not None:
             redirecting.close()
+
+
+def _spare_the_collector() -> None:
+    # What is there now stays, and what comes (an object for each inode) has no cycles: looking through
+    # all of it for some, as often as is usual, would stop the loop for tens of milliseconds each time.
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER)
 
 
 async def _until_unmounted(mountpoint: str, ours: Mount) -> None:
