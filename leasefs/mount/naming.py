@@ -88,7 +88,7 @@ async def _make(
 
 def _made(tree: Tree, allowed: Allowed, target: Target, parent: Node, name: bytes) -> Entry:
     entry = tree.entry(parent, name, tree.lower.lstat(parent, name))
-    tree.names_changed(parent)
+    tree.made(parent, name)
     tree.arrived(target, entry.stat)
     tree.changed(allowed, target.path)
     if stat.S_ISDIR(entry.stat.st_mode):
@@ -119,7 +119,7 @@ async def link(tree: Tree, number: int, parent_number: int, name: bytes, caller:
         follow_symlinks=False,
     )
     entry = tree.entry(parent, name, tree.lower.lstat(parent, name))
-    tree.names_changed(parent)
+    tree.made(parent, name)
     tree.arrived(last[0], entry.stat)
     for file in tree.handles.files_of(node):
         file.aliased = True

@@ -135,7 +135,7 @@ async def create(
         return await _open_instead(tree, parent, name, flags, caller)
     entry = tree.entry(parent, name, found)
     node = tree.node(entry.number)
-    tree.names_changed(parent)
+    tree.made(parent, name)
     tree.arrived(target[0], found)
     tree.changed(allowed, target[0].path)
     file = OpenFile(fd, node, flags, pid=caller.pid)

@@ -51,10 +51,11 @@ class Outside:
         self._lower = lower
         self._cache = cache
         self._changes = changes
-        self._inotify = Inotify() if watched else None
+        self._inotify = _inotify() if watched else None
         self._watched: dict[int, Node] = {}
-        # Names taken away through this mount whose events have not come yet.
-        self._removed: set[tuple[int, bytes]] = set()
+        # Of each directory the names that this mount made (True) or took (False) and whose events have
+        # not come yet, as long as that is the last that the kernel was told of them.
+        self._ours: dict[int, dict[bytes, bool]] = {}
         # What others changed, to be noted once more (see `_note_again`).
         self._noted: list[tuple[bytes, bool]] = []
         if self._inotify is not None:
@@ -100,6 +101,7 @@ class Outside:
         if watch < 0 or self._watched.get(watch) is not directory:
             return
         del self._watched[watch]
+        self._ours.pop(directory.number, None)
         if self._inotify is not None:
             self._inotify.unwatch(watch)
         for gone in self._inodes.forget(directory.number, 1):
@@ -107,15 +109,29 @@ class Outside:
 
     # -- what this mount did itself ------------------------------------------------------------
 
+    def made_here(self, directory: Node, name: bytes) -> None:
+        """The kernel knows what is at this name: it was made through this mount."""
+        if directory.watch >= 0:
+            self._ours.setdefault(directory.number, {})[name] = True
+
     def removed_here(self, directory: Node, name: bytes) -> None:
         """The kernel knows that this name is gone: it was taken away through this mount."""
         if directory.watch >= 0:
-            self._removed.add((directory.number, name))
+            self._ours.setdefault(directory.number, {})[name] = False
 
-    def is_there(self, directory: Node, name: bytes) -> None:
-        """The kernel was told that something is at this name."""
-        if self._removed:
-            self._removed.discard((directory.number, name))
+    def looked_up(self, directory: Node, name: bytes) -> None:
+        """The kernel is being told what is at this name, or that nothing is."""
+        if self._ours:
+            self._was_ours(directory, name)
+
+    def _was_ours(self, directory: Node, name: bytes) -> bool | None:
+        names = self._ours.get(directory.number)
+        if names is None:
+            return None
+        made = names.pop(name, None)
+        if not names:
+            del self._ours[directory.number]
+        return made
 
     # -- what others did -----------------------------------------------------------------------
 
@@ -189,7 +205,7 @@ class Outside:
         except FileNotFoundError:
             self._gone(directory, name)
             return
-        self._removed.discard((directory.number, name))
+        unexpected = mask & _NAMED and self._was_ours(directory, name) is not True
         node = self._inodes.find(found)
         if node is None or (directory, name) not in node.names():
             if mask & _NAMED:
@@ -198,9 +214,14 @@ class Outside:
                 self._note(directory, name, found)
             return
         if node.told is None:
-            # The kernel asks before it uses anything of this inode; git may want to look again.
+            # The kernel asks for size and times before it uses them, but goes on judging by the mode, and
+            # may believe that nothing is here. Git may want to look again.
             self._note(directory, name, found)
             directory.listing = None
+            if mask & inotify.ATTRIB:
+                self._cache.drop_attributes(node.number)
+            if unexpected:
+                self._cache.expire_name(directory.number, name)
             return
         if self._compare(node, found) and mask & _NAMED:
             self._name_changed(directory, name)
@@ -225,9 +246,7 @@ class Outside:
         self._note(directory, name, found)
 
     def _gone(self, directory: Node, name: bytes) -> None:
-        key = (directory.number, name)
-        if key in self._removed:
-            self._removed.discard(key)
+        if self._was_ours(directory, name) is False:
             return
         self._name_changed(directory, name)
         path = self._path(directory, name)
@@ -279,7 +298,7 @@ class Outside:
             "too many changes at once beneath the mount: looking at all that is cached again"
         )
         self._changes.everything()
-        self._removed.clear()
+        self._ours.clear()
         by_name = not self._cache.expire_all_names()
         for node in list(self._inodes):
             node.listing = None
@@ -289,6 +308,18 @@ class Outside:
             if node.told is not None:
                 node.told = None
                 self._cache.drop_inode(node.number)
+
+
+def _inotify() -> Inotify | None:
+    try:
+        return Inotify()
+    except OSError as error:
+        log.warning(
+            "nothing can be watched (%s): what others change may be seen a second late; "
+            "raise fs.inotify.max_user_instances (sysctl)",
+            error.strerror,
+        )
+        return None
 
 
 def stamp(found: Stat) -> int:

@@ -100,6 +100,7 @@ def _list_lower(
         listing = stream.listing = _listing(tree, stream)
     brief = tree.redirects.brief
     items, names = listing.items, listing.names
+    # What the kernel is told is to be so now, also where the stream began before somebody changed it.
     current = stream.node.listing is listing
     for at in range(max(0, start - _DOTS), len(names)):
         item = items[at]
@@ -136,6 +137,7 @@ def _look(tree: Tree, stream: OpenDirectory, name: bytes, encode: Encode) -> Ite
     except FileNotFoundError:
         return None
     node = tree.inodes.learn(stream.node, name, found)
+    tree.outside.looked_up(stream.node, name)
     entry = tree.told(node, found)
     return Item(name, encode(entry), node, lasting=entry.attr_s == SURE_S)
 

@@ -117,11 +117,12 @@ def _note_names(tree: Tree, source: _End, goal: _End, flags: int) -> None:
         moved.told = None
     if other is not None and exchanged:
         tree.inodes.add_name(other, *at_source)
-    if not exchanged:
+    if exchanged:
+        tree.made(*at_source)
+    else:
         tree.outside.removed_here(*at_source)
-    tree.outside.is_there(*at_goal)
-    tree.names_changed(source.parent)
-    tree.names_changed(goal.parent)
+        tree.names_changed(source.parent)
+    tree.made(*at_goal)
     for file in tree.handles.writers():
         if any(
             node is not None and tree.inodes.is_below(file.node, node) for node in (moved, other)

@@ -128,7 +128,7 @@ class Tree:
         """Learn what was found, and count one lookup: the kernel will be told of it."""
         node = self.inodes.learn(parent, name, found)
         node.lookups += 1
-        self.outside.is_there(parent, name)
+        self.outside.looked_up(parent, name)
         return self.told(node, found)
 
     def told(self, node: Node, found: os.stat_result) -> Entry:
@@ -148,11 +148,20 @@ class Tree:
             )
             if found.st_nlink > 1 and self.changes.covered:
                 self._doubt(node)
+            if node.kind == stat.S_IFLNK:
+                self._may_be_another(node, found)
         node.told = stamp(found)
         entry_s = SURE_S if parent is not None and parent.watch >= 0 else UNSURE_S
         if self.redirects.brief:
             entry_s = self.redirects.brief.get(node.number, entry_s)
         return Entry(node.number, node.generation, found, entry_s, SURE_S if sure else UNSURE_S)
+
+    def _may_be_another(self, link: Node, found: Stat) -> None:
+        """A symlink's text never changes, so the kernel keeps it; but its number may be in use again."""
+        made = (found.st_size, found.st_mtime_ns, 0)
+        if link.stamp not in (None, made):
+            self.cache.drop_inode(link.number)
+        link.stamp = made
 
     def _doubt(self, node: Node) -> None:
         """A file with several names may be written under one that nobody watches."""
@@ -288,6 +297,11 @@ class Tree:
         node.told = None
         if node.is_dir:
             self.outside.unwatch(node)
+
+    def made(self, directory: Node, name: bytes) -> None:
+        """Something came to be at this name through this mount; the kernel is told of it."""
+        self.outside.made_here(directory, name)
+        self.names_changed(directory)
 
     def names_changed(self, directory: Node) -> None:
         """A name came or went in this directory, through this mount; the kernel knows that."""
