@@ -21,8 +21,11 @@ HANDLE_KILLPRIV_V2 = 1 << 28
 CACHE_SYMLINKS = 1 << 23
 # Look-ups and listings of one directory need not wait for each other.
 PARALLEL_DIROPS = 1 << 18
+# The umask is ours to apply: a default ACL of the directory sets it aside. Mounts made by root say so with
+# MS_POSIXACL; fusermount3 has no such option.
+DONT_MASK = 1 << 6
 
-_WANTED = HANDLE_KILLPRIV_V2 | CACHE_SYMLINKS | PARALLEL_DIROPS
+_WANTED = HANDLE_KILLPRIV_V2 | CACHE_SYMLINKS | PARALLEL_DIROPS | DONT_MASK
 
 _INIT = 26
 _REQUEST_HEADER = struct.Struct("<IIQQIIII")

@@ -26,11 +26,12 @@ async def mknod(
 ) -> Entry:
     """Make a FIFO, a socket, a device or an empty file. None of them is ever opened here."""
     number = device if stat.S_IFMT(mode) in _SPECIAL else 0
+    made = stat.S_IFMT(mode) | tree.owner.mode_for(caller, mode)
     return await _make(
         tree,
         Op.MKNOD,
         (parent_number, name),
-        lambda parent_fd: os.mknod(name, mode, number, dir_fd=parent_fd),
+        lambda parent_fd: os.mknod(name, made, number, dir_fd=parent_fd),
         caller,
         plain=stat.S_ISREG(mode) or not stat.S_IFMT(mode),
     )
@@ -82,7 +83,12 @@ async def _make(
     parent_fd = tree.lower.directory(parent)
     with umask_of(caller):
         call(parent_fd)
-    tree.owner.adopt_name(name, parent_fd, caller)
+    try:
+        tree.owner.adopt_name(name, parent_fd, caller)
+    except BaseException:
+        # A quota of the caller's, for one: what failed leaves nothing behind.
+        (os.rmdir if op is Op.MKDIR else os.unlink)(name, dir_fd=parent_fd)
+        raise
     return _made(tree, allowed, last[0], parent, name)
 
 

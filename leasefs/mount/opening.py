@@ -149,7 +149,7 @@ def _create(
     directory = tree.lower.directory(parent)
     ours = flags & _PASSED_ON | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with umask_of(caller):
-        fd = os.open(name, ours, stat.S_IMODE(mode), dir_fd=directory)
+        fd = os.open(name, ours, tree.owner.mode_for(caller, mode), dir_fd=directory)
     try:
         return fd, tree.owner.adopt_file(fd, directory, caller)
     except BaseException:

@@ -1,7 +1,8 @@
 """Who owns what is created.
 
 A mount made by root serves many users: what they create belongs to them, as it would on the plain
-directory (inode_init_owner in fs/inode.c). A mount made by an ordinary user creates as that user.
+directory (inode_init_owner in fs/inode.c). A mount made by an ordinary user creates as that user,
+whoever asks: chown(2) is root's. What others make there must not run as that user, so it gets no set-id bits.
 
 The caller's umask is set around each creating call, and nowhere else: the lower file system then
 applies it, or leaves it aside where a default ACL says so, exactly once.
@@ -47,9 +48,16 @@ def take_set_ids(at: int | str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Gives new objects to their creator. `for_others` is set when the mount serves all users."""
+    """Gives new objects to their creator, where it may: `for_others` is set for a mount made by root."""
 
     for_others: bool
+
+    def mode_for(self, caller: Caller, mode: int) -> int:
+        """The permission bits of what the caller creates with this mode."""
+        bits = stat.S_IMODE(mode)
+        if self.for_others or caller.uid == os.geteuid():
+            return bits
+        return bits & ~(stat.S_ISUID | stat.S_ISGID)
 
     def disarms(self, caller: Caller) -> bool:
         """Whether what the caller writes loses its set-id bits; with FUSE_HANDLE_KILLPRIV_V2 that is our task.
