@@ -38,39 +38,17 @@ _RMDIR = {"x86_64": 84}
 _UNLINKING: dict[str, _Paths] = {"x86_64": {87: (0,), 263: (1,)}, "aarch64": {35: (1,)}}
 _UNLINKAT = {"x86_64": 263, "aarch64": 35}
 _FIRST_IS_PATH = {
-    "x86_64": (
-        2,
-        4,
-        6,
-        21,
-        59,
-        76,
-        80,
-        83,
-        85,
-        89,
-        90,
-        92,
-        94,
-        133,
-        137,
-        188,
-        189,
-        191,
-        192,
-        194,
-        195,
-    ),
-    "aarch64": (5, 6, 8, 9, 11, 12, 14, 15, 43, 45, 49, 221),
+    "x86_64": "2 4 6 21 59 76 80 83 85 86 89 90 92 94 133 137 188 189 191 192 194 195",
+    "aarch64": "5 6 8 9 11 12 14 15 43 45 49 221",
 }
 _SECOND_IS_PATH = {
-    "x86_64": (88, 254, 257, 258, 259, 260, 262, 267, 268, 269, 280, 322, 332, 437, 439, 452),
-    "aarch64": (27, 33, 34, 48, 53, 54, 56, 78, 79, 88, 281, 291, 437, 439, 452),
+    "x86_64": "88 254 257 258 259 260 262 265 267 268 269 280 322 332 437 439 452",
+    "aarch64": "27 33 34 37 48 53 54 56 78 79 88 281 291 437 439 452",
 }
 _MACHINE = platform.machine()
 _PATHS: _Paths = {
-    **dict.fromkeys(_FIRST_IS_PATH.get(_MACHINE, ()), (0,)),
-    **dict.fromkeys(_SECOND_IS_PATH.get(_MACHINE, ()), (1,)),
+    **dict.fromkeys(map(int, _FIRST_IS_PATH.get(_MACHINE, "").split()), (0,)),
+    **dict.fromkeys(map(int, _SECOND_IS_PATH.get(_MACHINE, "").split()), (1,)),
     **_TAKING.get(_MACHINE, {}),
     **_UNLINKING.get(_MACHINE, {}),
 }

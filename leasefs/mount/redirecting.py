@@ -221,7 +221,11 @@ class Redirecting:
 
     def _writers_below(self, node: Node) -> set[OpenFile]:
         inodes = self._tree.inodes
-        return {file for file in self._tree.handles.writers() if inodes.is_below(file.node, node)}
+        return {
+            file
+            for file in self._tree.handles.writers()
+            if inodes.is_below(file.node, node) and not _is_new_for_git(file)
+        }
 
     def _is_quiet(self, redirect: Redirect, before: set[OpenFile]) -> bool:
         """Whether no file below is in use in a way that must not be split between two file systems.
@@ -351,9 +355,9 @@ class Redirecting:
 
     async def _is_large_still(self, redirect: Redirect) -> bool:
         """After deletions. What has become small would be removed before we notice."""
-        if not redirect.guarded_until_s or self._now_s() < redirect.guarded_until_s:
+        if not redirect.shrinks or self._now_s() < redirect.guarded_until_s:
             return True
-        redirect.guarded_until_s = 0.0
+        redirect.shrinks = False
         if not await _answers(lambda: holds(redirect.lower_fd, WORTH_FILES // 2)):
             return False
         self._deletions.forget(redirect)
@@ -443,6 +447,12 @@ def _from_the_top(directory: bytes) -> Iterator[bytes]:
         at = directory.find(b"/", at + 1)
     if directory:
         yield directory
+
+
+def _is_new_for_git(file: OpenFile) -> bool:
+    # Git opens what it is about to write for reading, too, and locks by the name alone.
+    name = file.node.name
+    return file.path.startswith(b".git/") and (name.endswith(b".lock") or name.startswith(b"tmp_"))
 
 
 def _shown(path: bytes) -> str:

@@ -32,12 +32,15 @@ if TYPE_CHECKING:
 # One tick of the kernel's clock (CONFIG_HZ is 250 or 1000 nearly everywhere). Each time a request goes
 # through one of these entries after that long, it costs one round trip more.
 BRIEF_ENTRY_S = 0.004
-# From so many deletions on, the directory may be about to be removed.
-_SUSPICIOUS = 8
+# From so many deletions on within a moment, the directory may be about to be removed. Of the git
+# directory's only the topmost count.
+_SUSPICIOUS = {False: 64, True: 3}
 _GUARDED_FOR_S = 0.5
 # So many lookups in that time cost more than a builder would like to wait.
 _BUSY = 16
 _COUNTED_FOR_S = 0.2
+# If one in so many is for a removal below, the directory may be about to be removed.
+_MOSTLY = 4
 # How long a directory that lost its redirect goes without.
 REST_S = 2.0
 _TOUCHED = 4096
@@ -62,6 +65,8 @@ class Redirect:
         "node",
         "path",
         "place",
+        "removals",
+        "shrinks",
         "void",
     )
 
@@ -75,10 +80,21 @@ class Redirect:
         self.mount_id = 0
         # Something happened while it was being made that it must not cover.
         self.void = False
-        self.deleted = 0
-        self.lookups = 0
+        # Counted since a moment ago: lookups of its entry, those of them for removals below, and what
+        # had been deleted until then.
         self.counted_until_s = 0.0
+        self.lookups = 0
+        self.removals = 0
+        self.deleted = 0
+        # Much was deleted below, and nobody looked how much is left.
+        self.shrinks = False
         self.guarded_until_s = 0.0
+
+    def start_counting(self, deleted: int, until_s: float) -> None:
+        """Anew, until then; so much was ever deleted."""
+        self.counted_until_s, self.lookups, self.removals = until_s, 0, 0
+        self.shrinks = self.shrinks or deleted > self.deleted
+        self.deleted = deleted
 
 
 class Redirects:
@@ -163,17 +179,17 @@ class Redirects:
         if meant is Intent.TAKES or _is_empty(redirect.lower_fd):
             self._let_go(redirect)
             raise stale("what is mounted there must go first")
-        if meant is Intent.REMOVES:
-            redirect.guarded_until_s = self._now_s() + _GUARDED_FOR_S
-        return BRIEF_ENTRY_S if meant is Intent.PASSES and self._is_busy(redirect) else 0.0
-
-    def _is_busy(self, redirect: Redirect) -> bool:
-        """Whether so many walk through that it is worth the risk of a rename that comes just after."""
-        now_s = self._now_s()
-        if now_s >= redirect.counted_until_s:
-            redirect.counted_until_s, redirect.lookups = now_s + _COUNTED_FOR_S, 0
         redirect.lookups += 1
-        return redirect.lookups > _BUSY and now_s >= redirect.guarded_until_s
+        redirect.removals += meant is Intent.REMOVES
+        below = meant is Intent.PASSES or meant is Intent.REMOVES
+        return BRIEF_ENTRY_S if below and self._may_be_brief(redirect) else 0.0
+
+    def _may_be_brief(self, redirect: Redirect) -> bool:
+        """Whether so many walk through that it is worth the risk of a removal that comes just after."""
+        removed = redirect.removals * _MOSTLY >= redirect.lookups
+        return (
+            redirect.lookups > _BUSY and not removed and self._now_s() >= redirect.guarded_until_s
+        )
 
     def _let_go(self, redirect: Redirect) -> None:
         if redirect.mount_id:
@@ -220,12 +236,15 @@ class Redirects:
         alarmed = []
         for redirect in self.mounted():
             count = self.deletions.counts.get(redirect, 0)
-            if count - redirect.deleted < (1 if redirect.is_git else _SUSPICIOUS):
+            if now_s >= redirect.counted_until_s:
+                redirect.start_counting(count, now_s + _COUNTED_FOR_S)
+            if count - redirect.deleted < _SUSPICIOUS[redirect.is_git]:
                 continue
             redirect.deleted = count
             if now_s >= redirect.guarded_until_s:
                 alarmed.append(redirect)
             redirect.guarded_until_s = now_s + _GUARDED_FOR_S
+            redirect.shrinks = True
         return alarmed
 
 
