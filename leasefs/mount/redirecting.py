@@ -35,14 +35,15 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-# A directory with fewer files is removed faster than we could notice, and gains little.
-WORTH_FILES = 512
+# To remove more takes longer than the kernel may remember an entry (`redirects`), so that it is asked in
+# time; and with fewer there is little to gain.
+WORTH_FILES = 1024
 # What was true of the ground is confirmed so often: no redirect outlives its reason by a second.
 _CONFIRM_EVERY_S = 0.7
-_LOOK_EVERY_S = 0.2
+_LOOK_EVERY_S = 0.1
 _DRAIN_EVERY_S = 0.002
 _UNFIT_FOR_S = 60.0
-_TRIES = 10
+_TRIES = 20
 _TRIED = 1024
 _ROUNDS = 8
 

@@ -36,8 +36,8 @@ BRIEF_ENTRY_S = 0.004
 # directory's only the topmost count.
 _SUSPICIOUS = {False: 64, True: 3}
 _GUARDED_FOR_S = 0.5
-# So many lookups in that time cost more than a builder would like to wait.
-_BUSY = 16
+# So many lookups in that time cost more than a builder would like to wait. (False: scratch, True: git.)
+_BUSY = {False: 16, True: 64}
 _COUNTED_FOR_S = 0.2
 # If one in so many is for a removal below, the directory may be about to be removed.
 _MOSTLY = 4
@@ -188,7 +188,9 @@ class Redirects:
         """Whether so many walk through that it is worth the risk of a removal that comes just after."""
         removed = redirect.removals * _MOSTLY >= redirect.lookups
         return (
-            redirect.lookups > _BUSY and not removed and self._now_s() >= redirect.guarded_until_s
+            redirect.lookups > _BUSY[redirect.is_git]
+            and not removed
+            and self._now_s() >= redirect.guarded_until_s
         )
 
     def _let_go(self, redirect: Redirect) -> None:

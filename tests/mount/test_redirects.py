@@ -70,6 +70,10 @@ def test_in_place_the_git_directory_is_redirected(mount: Mounted) -> None:
     until_redirected(mount, ".git")
     run(mount, "git", "commit", "-q", "--allow-empty", "-m", "native")
     assert "native" in git(Path(mount.root), "log", "-1")
+
+
+def test_the_git_directory_can_be_removed(mount: Mounted) -> None:
+    until_redirected(mount, ".git")
     shutil.rmtree(f"{mount.root}/.git")
     assert not is_redirected(mount.root, ".git")
 
