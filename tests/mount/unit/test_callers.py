@@ -6,7 +6,6 @@ import os
 import platform
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +15,7 @@ from leasefs.testing.eventually import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = [
     pytest.mark.root,
