@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from leasefs.mount.shapes import Stat
 
 ROOT_NUMBER = 1
+# The kind of a node whose inode is no more while the kernel still remembers it.
+GONE = 0
 CONTROL_NUMBER = 1 << 63  # the control directory and its files
 FIRST_SYNTHETIC = CONTROL_NUMBER + (1 << 16)
 
@@ -152,6 +154,12 @@ class Inodes:
         if kind == stat.S_IFDIR and self.on_directory is not None:
             self.on_directory(node)
         return node
+
+    def retire(self, node: Node) -> None:
+        """The node's inode is no more: whatever has its number from now on is another one."""
+        node.kind = GONE
+        for parent, name in node.names():
+            self.lose_name(node, parent, name)
 
     def _start_again(self, node: Node, kind: int) -> None:
         for parent, name in node.names():

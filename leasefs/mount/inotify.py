@@ -20,6 +20,7 @@ CREATE = 0x100
 DELETE = 0x200
 OVERFLOW = 0x4000
 IGNORED = 0x8000
+IS_DIRECTORY = 0x40000000
 
 # A close after writing is the only word of stores made through a mapping.
 _CHANGES = CLOSE_WRITE | ATTRIB | MODIFY | MOVED_FROM | MOVED_TO | CREATE | DELETE

@@ -29,6 +29,9 @@ RENAME_EXCHANGE = 2
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
+# A name or a directory on the way to it is gone, or something else took its place.
+_NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -87,6 +90,11 @@ class Lower:
         self._directories[node] = fd
         if len(self._directories) > self._limit:
             os.close(self._directories.popitem(last=False)[1])
+
+    def keeps_removed(self, directory: Node) -> bool:
+        """Whether a descriptor kept here is all that a removed directory still exists for."""
+        fd = self._directories.get(directory)
+        return fd is not None and not os.fstat(fd).st_nlink
 
     def forget(self, node: Node) -> None:
         """Close what is held open for a node that is gone."""
@@ -149,15 +157,21 @@ class Lower:
         if node.orphan_fd >= 0:
             return os.fstat(node.orphan_fd)
         while node.parent is not None:
-            try:
-                found = self.lstat(node.parent, node.name)
-            except (FileNotFoundError, NotADirectoryError):
-                pass
-            else:
-                if self._inodes.is_same(node, found):
-                    return found
+            found = self._found_by_name(node, node.parent)
+            if found is not None:
+                return found
             self._inodes.lose_name(node, node.parent, node.name)
         raise stale("no name leads to the inode")
+
+    def _found_by_name(self, node: Node, parent: Node) -> os.stat_result | None:
+        """What its first name leads to, or None if that is not the node."""
+        try:
+            found = self.lstat(parent, node.name)
+        except OSError as error:
+            if error.errno in _NOT_THERE:
+                return None
+            raise
+        return found if self._inodes.is_same(node, found) else None
 
     def open(self, node: Node, flags: int) -> int:
         """Open a regular file. The descriptor is the caller's. ESTALE if the name leads elsewhere."""
@@ -171,8 +185,10 @@ class Lower:
         while node.parent is not None:
             try:
                 fd = os.open(node.name, flags, dir_fd=self.directory(node.parent))
-            except (FileNotFoundError, NotADirectoryError):
-                pass
+            except OSError:
+                # Whatever it says is about the node only if that is still there.
+                if self._found_by_name(node, node.parent) is not None:
+                    raise
             else:
                 if self._inodes.is_same(node, os.fstat(fd)):
                     return fd

@@ -56,6 +56,8 @@ class Outside:
         # Of each directory the names that this mount made (True) or took (False) and whose events have
         # not come yet, as long as that is the last that the kernel was told of them.
         self._ours: dict[int, dict[bytes, bool]] = {}
+        # Names of directories that others took away, until their nodes are looked for.
+        self._gone_directories: set[tuple[Node | None, bytes]] = set()
         # What others changed, to be noted once more (see `_note_again`).
         self._noted: list[tuple[bytes, bool]] = []
         if self._inotify is not None:
@@ -106,6 +108,13 @@ class Outside:
             self._inotify.unwatch(watch)
         for gone in self._inodes.forget(directory.number, 1):
             self._lower.forget(gone)
+
+    def leave(self, directory: Node) -> None:
+        """The lower file system serves this directory and all below itself from now on (`redirects`)."""
+        for node in list(self._watched.values()):
+            if self._inodes.is_below(node, directory):
+                self._drop(node)
+                self.unwatch(node)
 
     # -- what this mount did itself ------------------------------------------------------------
 
@@ -187,7 +196,7 @@ class Outside:
             if directory is None:
                 continue
             if event.mask & inotify.IGNORED:
-                self.unwatch(directory)
+                self._end_of(directory)
                 continue
             try:
                 self._look(directory, event.name, event.mask)
@@ -195,6 +204,23 @@ class Outside:
                 self._drop(directory)
                 if error.errno not in _GONE:
                     self._changes.everything()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """A directory that others removed would stay on the disk as long as it is open here."""
+        gone, self._gone_directories = self._gone_directories, set()
+        if not gone:
+            return
+        for node in list(self._watched.values()):
+            lost = (node.parent, node.name) in gone or node.parent is None
+            if lost and self._lower.keeps_removed(node):
+                self._end_of(node)
+
+    def _end_of(self, directory: Node) -> None:
+        self._drop(directory)
+        self._inodes.retire(directory)
+        self._lower.forget(directory)
+        self.unwatch(directory)
 
     def _look(self, directory: Node, name: bytes, mask: int) -> None:
         if not name:
@@ -203,7 +229,7 @@ class Outside:
         try:
             found = self._lower.lstat(directory, name)
         except FileNotFoundError:
-            self._gone(directory, name)
+            self._gone(directory, name, is_dir=bool(mask & inotify.IS_DIRECTORY))
             return
         unexpected = mask & _NAMED and self._was_ours(directory, name) is not True
         node = self._inodes.find(found)
@@ -245,9 +271,11 @@ class Outside:
             self._drop_told(node)
         self._note(directory, name, found)
 
-    def _gone(self, directory: Node, name: bytes) -> None:
+    def _gone(self, directory: Node, name: bytes, *, is_dir: bool) -> None:
         if self._was_ours(directory, name) is False:
             return
+        if is_dir:
+            self._gone_directories.add((directory, name))
         self._name_changed(directory, name)
         path = self._path(directory, name)
         if path is not None:

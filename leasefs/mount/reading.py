@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from leasefs.mount.handles import OpenDirectory, OpenFile, OpenVirtual
+from leasefs.mount.inodes import GONE
 from leasefs.mount.listing import Item, Listing
 from leasefs.mount.timeouts import SURE_S
 from leasefs.mount.tree import Entry, Tree
@@ -68,7 +69,7 @@ def open_directory(tree: Tree, number: int) -> int:
         names = [name for name, _ in tree.control.files()]
         return tree.handles.add(OpenVirtual(names=names))
     node = tree.node(number)
-    if not node.is_dir:
+    if not node.is_dir and node.kind != GONE:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     return tree.handles.add(OpenDirectory(tree.lower.open_listing(node), node))
 

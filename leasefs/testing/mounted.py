@@ -9,9 +9,11 @@ line, and at the end checks that the child ended well and left no mount.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import logging
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -26,10 +28,12 @@ from leasefs.core.held import HeldView
 from leasefs.core.lease import Mode
 from leasefs.core.paths import text
 from leasefs.mount.control_files import control_files
+from leasefs.mount.inodes import Node
 from leasefs.mount.mountinfo import top_at
 from leasefs.mount.mountpoint import MountOptions
 from leasefs.mount.refusals import RefusalLog
 from leasefs.mount.serve import serve
+from leasefs.testing.few_watches import allow_watches
 from leasefs.testing.static_holdings import StaticHoldings, held
 
 if TYPE_CHECKING:
@@ -69,6 +73,8 @@ def _confirm(holdings: StaticHoldings, command: dict[str, Any]) -> dict[str, Any
 def _report(holdings: StaticHoldings, command: dict[str, Any]) -> dict[str, Any]:
     return {
         "descriptors": len(os.listdir("/proc/self/fd")),
+        "nodes": sum(type(thing) is Node for thing in gc.get_objects()),
+        "resident_kib": _resident_kib(),
         "users": [[token, text(path), pid] for token, path, pid in holdings.users.values()],
         "written": sorted(holdings.written),
         "redirects": holdings.redirects,
@@ -85,6 +91,11 @@ def _report(holdings: StaticHoldings, command: dict[str, Any]) -> dict[str, Any]
             for record in holdings.refusals
         ],
     }
+
+
+def _resident_kib() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() // 1024
 
 
 def _ahead(holdings: StaticHoldings, command: dict[str, Any]) -> dict[str, Any]:
@@ -154,8 +165,11 @@ def main() -> None:
     parser.add_argument("--allow-other", action="store_true")
     parser.add_argument("--unmount-within", type=float, default=5.0)
     parser.add_argument("--redirects", action="store_true")
+    parser.add_argument("--watches")
     args = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
+    if args.watches is not None:
+        allow_watches(args.watches)
     options = MountOptions(
         args.source,
         args.mountpoint,
