@@ -35,6 +35,7 @@ from leasefs.mount.refusals import RefusalLog
 from leasefs.mount.serve import serve
 from leasefs.testing.few_watches import allow_watches
 from leasefs.testing.static_holdings import StaticHoldings, held
+from leasefs.testing.unchecked import check_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -165,9 +166,12 @@ def main() -> None:
     parser.add_argument("--allow-other", action="store_true")
     parser.add_argument("--unmount-within", type=float, default=5.0)
     parser.add_argument("--redirects", action="store_true")
+    parser.add_argument("--unchecked", action="store_true")
     parser.add_argument("--watches")
     args = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
+    if args.unchecked:
+        check_nothing()
     if args.watches is not None:
         allow_watches(args.watches)
     options = MountOptions(
