@@ -173,15 +173,20 @@ class Lower:
             raise
         return found if self._inodes.is_same(node, found) else None
 
-    def open(self, node: Node, flags: int) -> int:
-        """Open a regular file. The descriptor is the caller's. ESTALE if the name leads elsewhere."""
+    def open(self, node: Node, flags: int) -> tuple[int, os.stat_result]:
+        """Open a regular file. The descriptor is the caller's; its attributes come along.
+
+        Raises:
+            OSError: ESTALE if the name leads elsewhere.
+        """
         # O_NONBLOCK: a FIFO that was swapped in must not stop the daemon; no effect on files.
         flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
         if node.orphan_fd >= 0:
-            return os.open(f"/proc/self/fd/{node.orphan_fd}", flags & ~os.O_NOFOLLOW)
+            fd = os.open(f"/proc/self/fd/{node.orphan_fd}", flags & ~os.O_NOFOLLOW)
+            return fd, os.fstat(fd)
         return self._open_by_name(node, flags)
 
-    def _open_by_name(self, node: Node, flags: int) -> int:
+    def _open_by_name(self, node: Node, flags: int) -> tuple[int, os.stat_result]:
         while node.parent is not None:
             try:
                 fd = os.open(node.name, flags, dir_fd=self.directory(node.parent))
@@ -190,8 +195,9 @@ class Lower:
                 if self._found_by_name(node, node.parent) is not None:
                     raise
             else:
-                if self._inodes.is_same(node, os.fstat(fd)):
-                    return fd
+                found = os.fstat(fd)
+                if self._inodes.is_same(node, found):
+                    return fd, found
                 os.close(fd)
             self._inodes.lose_name(node, node.parent, node.name)
         raise stale("no name leads to the inode")
@@ -212,7 +218,7 @@ class Lower:
         """An O_PATH descriptor of the node, owned by the caller."""
         if node.orphan_fd >= 0:
             return os.dup(node.orphan_fd)
-        return self._open_by_name(node, _PIN)
+        return self._open_by_name(node, _PIN)[0]
 
     def readlink(self, node: Node) -> bytes:
         """The text of a symlink."""

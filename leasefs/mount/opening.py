@@ -52,8 +52,8 @@ async def open_file(tree: Tree, number: int, flags: int, caller: Caller) -> Open
         return Opened(tree.handles.add(OpenVirtual(content)), keep_cache=False, direct_io=True)
     node = tree.node(number)
     if not wants_write(flags):
-        fd = tree.lower.open(node, flags & _PASSED_ON)
-        return _opened(tree, OpenFile(fd, node, flags), os.fstat(fd))
+        fd, found = tree.lower.open(node, flags & _PASSED_ON)
+        return _opened(tree, OpenFile(fd, node, flags), found)
     op = Op.TRUNCATE if flags & os.O_TRUNC else Op.OPEN
     allowed = await tree.gate.require(
         op, caller.pid, lambda: tree.content_target(node, tree.stat(node))
@@ -62,16 +62,17 @@ async def open_file(tree: Tree, number: int, flags: int, caller: Caller) -> Open
 
 
 def _open_allowed(tree: Tree, node: Node, flags: int, allowed: Allowed, caller: Caller) -> Opened:
-    fd = tree.lower.open(node, flags & _PASSED_ON)
+    fd, found = tree.lower.open(node, flags & _PASSED_ON)
     try:
         if flags & os.O_TRUNC:
             _truncate(tree, node, fd, flags, caller)
             tree.changed(allowed, tree.inodes.path(node) or b"")
+            found = os.fstat(fd)
     except BaseException:
         os.close(fd)
         raise
     file = OpenFile(fd, node, flags, pid=caller.pid)
-    return _opened_to_write(tree, file, os.fstat(fd), allowed, caller)
+    return _opened_to_write(tree, file, found, allowed, caller)
 
 
 def _truncate(tree: Tree, node: Node, fd: int, flags: int, caller: Caller) -> None:
@@ -81,7 +82,7 @@ def _truncate(tree: Tree, node: Node, fd: int, flags: int, caller: Caller) -> No
     if flags & os.O_ACCMODE != os.O_RDONLY:
         os.ftruncate(fd, 0)
         return
-    writable = tree.lower.open(node, os.O_WRONLY)
+    writable, _ = tree.lower.open(node, os.O_WRONLY)
     try:
         os.ftruncate(writable, 0)
     finally:
