@@ -119,9 +119,13 @@ class Handles:
         """The open files of one inode."""
         return self._files.get(node, ())
 
+    def files(self) -> list[OpenFile]:
+        """All open files."""
+        return [file for files in self._files.values() for file in files]
+
     def writers(self) -> list[OpenFile]:
         """All files that are open for writing."""
-        return [file for files in self._files.values() for file in files if file.writes]
+        return [file for file in self.files() if file.writes]
 
     def close_all(self) -> list[OpenFile]:
         """Close everything, at the end of the mount; returns the files that were open."""

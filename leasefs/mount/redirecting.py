@@ -320,8 +320,17 @@ class Redirecting:
         quiet = self._is_quiet(redirect, set())
         if redirect.void or not quiet or not await self._is_due(redirect):
             await self._undo(redirect)
+        else:
+            self._leave(redirect)
         self._table.hurry.set()  # `_confirm` ticks while there are any
         self._tell()
+
+    def _leave(self, redirect: Redirect) -> None:
+        """Nothing below is watched any more, so the kernel must not rely on that."""
+        for file in self._tree.handles.files():
+            if self._tree.inodes.is_below(file.node, redirect.node):
+                self._tree.cache.drop_inode(file.node.number)
+        self._tree.outside.leave(redirect.node)
 
     def _bind(self, redirect: Redirect) -> int:
         """In a worker thread. Only if the kernel's entry at the path is the very directory."""
@@ -398,6 +407,8 @@ class Redirecting:
         for redirect in lost:
             self._deletions.forget(redirect)
             os.close(redirect.lower_fd)
+            # Git may track something there by now, and nobody saw it change.
+            self._tree.changes.tree_changed(redirect.path)
         if lost:
             self._tell()
 

@@ -135,7 +135,8 @@ class Tree:
         """The kernel is about to be told these attributes. How long they hold depends on who watches."""
         parent = node.parent
         if node.kind == stat.S_IFDIR:
-            if node.watch < 0 and self.outside.watch(node):
+            native = node.number in self.redirects.brief
+            if not native and node.watch < 0 and self.outside.watch(node):
                 # It may have changed before anybody watched.
                 found = self.stat(node)
             sure = node.watch >= 0

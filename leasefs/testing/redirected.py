@@ -36,11 +36,16 @@ def is_redirected(root: str, name: str) -> bool:
 
 
 def until_redirected(mount: Mounted, name: str) -> None:
-    """Use the directory, as an agent would, until it is redirected."""
+    """Use the directory, as an agent would, until it is redirected and that is seen a second time.
+
+    By then the kernel has forgotten what it knew of the name while the directory was filled.
+    """
+    seen: list[bool] = []
 
     def used() -> bool:
         with contextlib.suppress(FileNotFoundError):
             os.listdir(os.path.join(mount.root, name))
-        return is_redirected(mount.root, name)
+        seen.append(is_redirected(mount.root, name))
+        return seen[-2:] == [True, True]
 
     eventually(used, what=f"the redirect of {name}")
