@@ -28,6 +28,7 @@ from leasefs.core.policy import (
     decide_open_handle,
 )
 from leasefs.mount.errnos import Refusal
+from leasefs.mount.interrupted import unless_interrupted
 
 if TYPE_CHECKING:
     from leasefs.mount.handles import OpenFile
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 # Each round fetches one thing that was missing; more than this means that it changes all the time.
 _ROUNDS = 8
-# No request waits longer for the ledger: the caller sits in an uninterruptible sleep meanwhile.
+# No request waits longer for the ledger: a caller is let go by signals alone, and not all mean to.
 _CONFIRM_WITHIN_S = 2.0
 
 
@@ -63,7 +64,8 @@ class Gate:
 
         Raises:
             Refusal: the policy refuses; it is in the refusal log then.
-            OSError: whatever `describe` met; EBUSY if its answer never settles.
+            OSError: whatever `describe` met; EBUSY if its answer never settles; EINTR if a signal asked
+                the caller to end meanwhile.
         """
 
         def judge() -> Verdict:
@@ -102,16 +104,19 @@ class Gate:
             try:
                 verdict = judge()
             except Wanting as wanting:
-                await wanting.fetch()
+                await unless_interrupted(pid, wanting.fetch)
                 continue
             if isinstance(verdict, Allowed):
                 return verdict
             if asked or not _may_still_be_ours(verdict):
                 self.refuse(verdict, pid)
             asked = True
-            with trio.move_on_after(_CONFIRM_WITHIN_S):
-                await self.holdings.revalidate()
+            await unless_interrupted(pid, self._confirm)
         raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+    async def _confirm(self) -> None:
+        with trio.move_on_after(_CONFIRM_WITHIN_S):
+            await self.holdings.revalidate()
 
     def refuse(self, refused: Refused, pid: int) -> None:
         """Record a refusal and raise it."""

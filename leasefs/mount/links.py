@@ -88,11 +88,10 @@ class LinkedNames:
     async def _walk(self, node: Node, look: Callable[[], Stat]) -> None:
         async with self._one_walk:
             before = look()
-            root_fd = os.dup(self._lower.root_fd)
-            try:
-                self._found = await trio.to_thread.run_sync(self._collect, root_fd, node.key)
-            finally:
-                os.close(root_fd)
+            # Whoever waits may be interrupted; the walk then comes to its end unheard.
+            self._found = await trio.to_thread.run_sync(
+                self._collect, self._lower.root_fd, node.key, abandon_on_cancel=True
+            )
             now = look()
             links = self._found.get(node.key) or Links(0, now.st_nlink, ())
             # A name that moves during a walk may be missed. If some of the inode's names were not seen,

@@ -68,6 +68,7 @@ def _leases(holdings: StaticHoldings, command: dict[str, Any]) -> dict[str, Any]
 
 def _confirm(holdings: StaticHoldings, command: dict[str, Any]) -> dict[str, Any]:
     holdings.confirm = _view(holdings, command)
+    holdings.confirm_after_s = float(command.get("after_s", 0))
     return {}
 
 

@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import trio
+
 from leasefs.core.globs import parse_glob
 from leasefs.core.held import HeldLease, HeldView
 from leasefs.core.lease import Mode
@@ -33,10 +35,14 @@ def held(
 
 @dataclass
 class StaticHoldings:
-    """Implements the mount's `Holdings`. `confirm` is the view that `revalidate` brings, if any."""
+    """Implements the mount's `Holdings`.
+
+    `confirm` is the view that `revalidate` brings, if any, after `confirm_after_s`.
+    """
 
     view: HeldView = field(default_factory=HeldView)
     confirm: HeldView | None = None
+    confirm_after_s: float = 0.0
     ahead_s: float = 0.0
     users: dict[int, tuple[int, bytes, int]] = field(default_factory=dict)
     written: dict[int, float] = field(default_factory=dict)
@@ -74,6 +80,7 @@ class StaticHoldings:
     async def revalidate(self) -> None:
         """Take over `confirm`."""
         self.asked += 1
+        await trio.sleep(self.confirm_after_s)
         if self.confirm is not None:
             self.view = self.confirm
 
