@@ -8,6 +8,7 @@ session is ended then as well.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import logging
 import os
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from leasefs.mount.launch import MountConfig
 
 log = logging.getLogger(__name__)
+
+_M_ARENA_MAX = -8
 
 REVIVE_PAUSE_S = (2.0, 60.0)
 
@@ -227,6 +230,8 @@ def run(config: MountConfig, tell: Callable[[dict[str, Any]], None]) -> int:
 
     `tell` hears once how the start went: `{"ready": facts}` or `{"error": {code, message, details}}`.
     """
+    # One arena of malloc(3) for all threads: another for each would hold memory that nobody uses.
+    ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
     told = False
 
     def ready(about: dict[str, Any]) -> None:

@@ -230,8 +230,11 @@ async def _serve_mounted(
 def _spare_the_collector() -> None:
     # What is there now stays, and what comes (an object for each inode) has no cycles: looking through
     # all of it for some, as often as is usual, would stop the loop for tens of milliseconds each time.
+    gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER)
+    # What starting needed goes back to the system.
+    _libc.malloc_trim(0)
 
 
 async def _until_unmounted(mountpoint: str, ours: Mount) -> None:
