@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 # change made elsewhere is seen is about twice that.
 _GATHER_S = 0.01
 # Names looked at before the requests get their turn again.
-_SLICE = 200
+_SLICE = 64
 # What says that the directory itself is not there any more, which is told as a name in the one above.
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
 _NAMED = inotify.CREATE | inotify.DELETE | inotify.MOVED_FROM | inotify.MOVED_TO
