@@ -10,28 +10,24 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
 from leasefs.core.policy import Place
 from leasefs.mount import bind
 from leasefs.mount.deletions import Deletions
-from leasefs.mount.gate import Wanting
+from leasefs.mount.fitness import Fitness, answer, shown
 from leasefs.mount.mountinfo import Mount, mounts
 from leasefs.mount.redirects import Redirect, Redirects
-from leasefs.mount.surveying import holds, names_outside, survey
+from leasefs.mount.surveying import holds
 from leasefs.vcs.beneath import open_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from leasefs.mount.handles import OpenFile
-    from leasefs.mount.inodes import Node
     from leasefs.mount.notices import Notices
     from leasefs.mount.tree import Tree
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +41,6 @@ _DRAIN_EVERY_S = 0.002
 _UNFIT_FOR_S = 60.0
 _TRIES = 20
 _TRIED = 1024
-_ROUNDS = 8
 
 
 class Where(NamedTuple):
@@ -75,6 +70,7 @@ class Redirecting:
         self._told = told
         self._git_too = git_too
         self._deletions = Deletions()
+        self._fitness = Fitness(tree)
         self._one_change = trio.Lock()
         self._tries: dict[bytes, int] = {}
         # Touched while it rested: when to look again.
@@ -164,7 +160,7 @@ class Redirecting:
             for above in _from_the_top(directory):
                 if above in roots:
                     break
-                place = await self._place(above)
+                place = await self._fitness.place(above)
                 if place is Place.GIT:
                     if self._git_too and self._tree.ground.is_git_root(above):
                         roots[above] = True
@@ -173,20 +169,6 @@ class Redirecting:
                     roots[above] = False
                     break
         return roots
-
-    async def _place(self, directory: bytes) -> Place:
-        """The ground of everything in a directory; TREE in doubt."""
-        ground = self._tree.ground
-        for _ in range(_ROUNDS):
-            try:
-                if ground.holds_tracked(directory):
-                    return Place.TREE
-                place = ground.place(directory, is_dir=True)
-                whole = place is not Place.SCRATCH or ground.is_scratch_tree(directory)
-                return place if whole else Place.TREE
-            except Wanting as wanting:
-                await wanting.fetch()
-        return Place.TREE
 
     # -- making ----------------------------------------------------------------------------------
 
@@ -207,38 +189,24 @@ class Redirecting:
             os.close(lower_fd)
             return
         redirect = Redirect(node, root, lower_fd, is_git=is_git)
-        if not is_git and not await _answers(lambda: holds(lower_fd, WORTH_FILES)):
+        if not is_git and not await answer(lambda: holds(lower_fd, WORTH_FILES)):
             os.close(lower_fd)
             return
         self._table.by_place[redirect.place] = redirect
-        writers = self._writers_below(node)
-        if await self._is_fit(redirect) and self._is_quiet(redirect, writers):
+        writers = self._fitness.writers_below(node)
+        if not await self._fitness.is_fit(redirect) or not await answer(
+            lambda: self._watch(redirect)
+        ):
+            self._rest(redirect, _UNFIT_FOR_S)
+        elif not self._fitness.is_quiet(redirect, writers):
+            self._try_again(redirect)
+        else:
             await self._make(redirect)
         if not redirect.mount_id:
             self._table.by_place.pop(redirect.place, None)
             self._table.brief.pop(redirect.node.number, None)
             self._deletions.forget(redirect)
             os.close(lower_fd)
-
-    def _writers_below(self, node: Node) -> set[OpenFile]:
-        inodes = self._tree.inodes
-        return {
-            file
-            for file in self._tree.handles.writers()
-            if inodes.is_below(file.node, node) and not _is_new_for_git(file)
-        }
-
-    def _is_quiet(self, redirect: Redirect, before: set[OpenFile]) -> bool:
-        """Whether no file below is in use in a way that must not be split between two file systems.
-
-        Locks and shared mappings made through us mean nothing to those who open the file beneath. Both
-        are made on files that are open for both reading and writing, or for long; plain output is neither.
-        """
-        now = self._writers_below(redirect.node)
-        if any(file in before or file.flags & os.O_ACCMODE == os.O_RDWR for file in now):
-            self._try_again(redirect)
-            return False
-        return True
 
     def _try_again(self, redirect: Redirect) -> None:
         """Soon, a few times; then when something changes there."""
@@ -250,56 +218,9 @@ class Redirecting:
     def _rest(self, redirect: Redirect, for_s: float) -> None:
         self._table.resting[redirect.path] = self._now_s() + for_s
 
-    async def _is_fit(self, redirect: Redirect) -> bool:
-        """Whether nothing else is mounted inside, and no file has another name in the tree."""
-        if self._device_of(redirect) != self._tree.inodes.device or await self._holds_mounts(
-            redirect
-        ):
-            self._rest(redirect, _UNFIT_FOR_S)
-            return False
-        device = self._tree.inodes.device
-        found = await _answers(lambda: survey(redirect.lower_fd, device))
-        if found is None or found.foreign:
-            self._rest(redirect, _UNFIT_FOR_S)
-            return False
-        if found.linked and await self._is_linked_into_tree(redirect.path, found.linked):
-            log.info("%s is not redirected: it shares files with the tree", _shown(redirect.path))
-            self._rest(redirect, _UNFIT_FOR_S)
-            return False
-        if not await _answers(lambda: self._watch(redirect)):
-            self._rest(redirect, _UNFIT_FOR_S)
-            return False
-        return True
-
     def _watch(self, redirect: Redirect) -> bool:
         # Git removes files below its directory all the time.
         return self._deletions.watch(redirect, redirect.lower_fd, alone=redirect.is_git)
-
-    def _device_of(self, redirect: Redirect) -> int:
-        return os.fstat(redirect.lower_fd).st_dev
-
-    async def _holds_mounts(self, redirect: Redirect) -> bool:
-        text = os.readlink(b"/proc/self/fd/%d" % redirect.lower_fd)
-        listed = await trio.to_thread.run_sync(mounts)
-        return any((mount.mountpoint + b"/").startswith(text + b"/") for mount in listed)
-
-    async def _is_linked_into_tree(self, root: bytes, inodes: frozenset[tuple[int, int]]) -> bool:
-        root_fd = self._tree.lower.root_fd
-        paths = await _answers(lambda: list(names_outside(root_fd, root, inodes)))
-        if paths is None:
-            return True
-        for path in paths:
-            if await self._place_of_file(path) is Place.TREE:
-                return True
-        return False
-
-    async def _place_of_file(self, path: bytes) -> Place:
-        for _ in range(_ROUNDS):
-            try:
-                return self._tree.ground.place(path, is_dir=False)
-            except Wanting as wanting:
-                await wanting.fetch()
-        return Place.TREE
 
     async def _make(self, redirect: Redirect) -> None:
         if redirect.void or not await self._is_due(redirect):
@@ -313,11 +234,11 @@ class Redirecting:
                 self._try_again(redirect)
             else:
                 self._rest(redirect, _UNFIT_FOR_S)
-                log.info("%s is not redirected: %s", _shown(redirect.path), error)
+                log.info("%s is not redirected: %s", shown(redirect.path), error)
             return
         self._tries.pop(redirect.path, None)
         # Whatever came in between was not yet stopped by the mount: moved, linked, opened, tracked.
-        quiet = self._is_quiet(redirect, set())
+        quiet = self._fitness.is_quiet(redirect, set())
         if redirect.void or not quiet or not await self._is_due(redirect):
             await self._undo(redirect)
         else:
@@ -342,7 +263,7 @@ class Redirecting:
         try:
             meant = bind.Handle(self._where.mount.mount_id, redirect.node.number)
             if bind.handle_of(target_fd) != meant:
-                raise FileNotFoundError(f"{_shown(redirect.path)} is another directory now")
+                raise FileNotFoundError(f"{shown(redirect.path)} is another directory now")
             self._where.notices.expire(*redirect.place)
             return bind.bind(redirect.lower_fd, target_fd)
         finally:
@@ -359,7 +280,7 @@ class Redirecting:
         if redirect.is_git:
             return self._tree.ground.is_git_root(path)
         self._tree.ground.doubt(path)
-        if await self._place(path) is not Place.SCRATCH:
+        if await self._fitness.place(path) is not Place.SCRATCH:
             return False
         return await self._is_large_still(redirect)
 
@@ -368,11 +289,11 @@ class Redirecting:
         if not redirect.shrinks or self._now_s() < redirect.guarded_until_s:
             return True
         redirect.shrinks = False
-        if not await _answers(lambda: holds(redirect.lower_fd, WORTH_FILES // 2)):
+        if not await answer(lambda: holds(redirect.lower_fd, WORTH_FILES // 2)):
             return False
         self._deletions.forget(redirect)
         redirect.deleted = 0
-        return bool(await _answers(lambda: self._watch(redirect)))
+        return bool(await answer(lambda: self._watch(redirect)))
 
     async def _undo(self, redirect: Redirect) -> None:
         """Detach it. Who is inside goes on there, as below any unmounted file system."""
@@ -383,7 +304,7 @@ class Redirecting:
         try:
             self._where.notices.drop(*redirect.place)
         except OSError as error:
-            log.info("%s could not be dropped: %s", _shown(redirect.path), error)
+            log.info("%s could not be dropped: %s", shown(redirect.path), error)
         if any(mount.mount_id == redirect.mount_id for mount in mounts()):
             path = os.path.join(self._where.mount.mountpoint, redirect.path)
             bind.unbind(os.fsdecode(path), lazy=True)
@@ -427,19 +348,11 @@ def begin(
             tree,
             where,
             tree.gate.holdings.now_s,
-            lambda paths: redirected([_shown(path) for path in paths]),
+            lambda paths: redirected([shown(path) for path in paths]),
             git_too=git_too,
         )
     except OSError as error:
         log.warning("no redirects: %s", error)
-        return None
-
-
-async def _answers(ask: Callable[[], T]) -> T | None:
-    """What a worker thread says, None if it could not look."""
-    try:
-        return await trio.to_thread.run_sync(ask)
-    except OSError:
         return None
 
 
@@ -459,13 +372,3 @@ def _from_the_top(directory: bytes) -> Iterator[bytes]:
         at = directory.find(b"/", at + 1)
     if directory:
         yield directory
-
-
-def _is_new_for_git(file: OpenFile) -> bool:
-    # Git opens what it is about to write for reading, too, and locks by the name alone.
-    name = file.node.name
-    return file.path.startswith(b".git/") and (name.endswith(b".lock") or name.startswith(b"tmp_"))
-
-
-def _shown(path: bytes) -> str:
-    return os.fsdecode(path)

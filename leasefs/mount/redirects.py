@@ -171,6 +171,8 @@ class Redirects:
             OSError: ESTALE, if the mount must go; the kernel asks again then.
         """
         redirect = self.by_place[place]
+        if redirect.void and not redirect.mount_id:
+            return 0.0  # it will not be made, and the kernel asks for the second time
         if not self._inodes.is_same(redirect.node, found):
             self._let_go(redirect)  # the kernel sees that by itself
             return 0.0
