@@ -123,6 +123,10 @@ class Handles:
         """All open files."""
         return [file for files in self._files.values() for file in files]
 
+    def is_open(self, node: Node) -> bool:
+        """Whether the inode is open, and so not gone."""
+        return node in self._files
+
     def writers(self) -> list[OpenFile]:
         """All files that are open for writing."""
         return [file for file in self.files() if file.writes]

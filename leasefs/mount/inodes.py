@@ -93,6 +93,7 @@ class Inodes:
         self.root.lookups = 1
         self._nodes: dict[int, Node] = {ROOT_NUMBER: self.root}
         self._foreign: dict[tuple[int, int], Node] = {}
+        self.is_open: Callable[[Node], bool] = lambda _: False
         # Called with each directory that becomes known, before it has a name.
         self.on_directory: Callable[[Node], None] | None = None
         self._next_synthetic = FIRST_SYNTHETIC
@@ -140,8 +141,17 @@ class Inodes:
         elif node.kind != kind:
             self._start_again(node, kind)
         if node.parent is not parent or node.name != name:
+            if found.st_nlink == 1 and self._may_be_another(node):
+                self._start_again(node, kind)
             self.add_name(node, parent, name)
         return node
+
+    def _may_be_another(self, node: Node) -> bool:
+        """Whether a file's number may be in use again: it had one other name, of which it has none now.
+
+        While it is open here it is the same one, renamed by somebody else.
+        """
+        return node.parent is not None and not node.is_dir and not self.is_open(node)
 
     def _create(self, key: Key, kind: int) -> Node:
         if isinstance(key, int):

@@ -78,6 +78,7 @@ class Tree:
 
     def __post_init__(self) -> None:
         self.redirects = Redirects(self.inodes)
+        self.inodes.is_open = self.handles.is_open
 
     def close(self) -> None:
         """Let go of all that is open."""

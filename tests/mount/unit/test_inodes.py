@@ -74,12 +74,29 @@ def test_a_renamed_directory_takes_everything_along() -> None:
 def test_hard_links_are_one_node_with_several_names() -> None:
     inodes = table()
     node = told(inodes, inodes.root, b"a", Found(7))
-    assert told(inodes, inodes.root, b"b", Found(7)) is node
+    assert told(inodes, inodes.root, b"b", Found(7, st_nlink=2)) is node
     assert sorted(inodes.paths(node)) == [b"a", b"b"]
     inodes.lose_name(node, inodes.root, b"a")
     assert inodes.paths(node) == [b"b"]
     inodes.lose_name(node, inodes.root, b"b")
     assert inodes.path(node) is None
+
+
+def test_a_number_that_is_found_at_another_name_alone_is_another_inode() -> None:
+    """So that the kernel does not serve it at the old name, which it may still believe in."""
+    inodes = table()
+    node = told(inodes, inodes.root, b"a", Found(7))
+    assert told(inodes, inodes.root, b"b", Found(7)) is node
+    assert node.generation == 1
+    assert inodes.paths(node) == [b"b"]
+
+
+def test_what_is_open_was_renamed() -> None:
+    inodes = table()
+    node = told(inodes, inodes.root, b"a", Found(7))
+    inodes.is_open = lambda one: one is node
+    told(inodes, inodes.root, b"b", Found(7))
+    assert node.generation == 0
 
 
 def test_a_directory_has_one_name() -> None:
