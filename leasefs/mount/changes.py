@@ -38,6 +38,9 @@ _UNSEEN = re.compile(rb"\xe2\x80[\x8c-\x8f\xaa-\xae]|\xe2\x81[\xaa-\xaf]|\xef\xb
 _TOKEN = re.compile(rb"leasefs:([0-9a-f]{1,64}):([1-9][0-9]{0,16})(w?)")
 # More doubtful paths than this are named one by one no longer.
 _MOST_DOUBTS = 1000
+# Nor are moved directories in which there is more to look at while the mount's loop stands still.
+_MOST_TREES = 200
+_MOST_BELOW = 1000
 
 
 class ChangeLog:
@@ -72,6 +75,8 @@ class ChangeLog:
         # The epoch of the last change, oldest first. A name with a trailing slash: all below it, too.
         self._noted: dict[bytes, int] = {}
         self._doubted: set[bytes] = set()
+        # Names the directories in which changes pass us by; git looks at what it tracks there each time.
+        self.unseen: Callable[[], Iterable[bytes]] = tuple
 
     # -- what changed --------------------------------------------------------------------------
 
@@ -182,6 +187,7 @@ class ChangeLog:
         if paths is None:
             return None
         paths += self._doubted
+        paths += [path + b"/" for path in self.unseen()]
         if not self.is_weak(number):
             return paths
         if directories is None:
@@ -194,12 +200,22 @@ class ChangeLog:
             if epoch <= epoch_ended:
                 break
             found.append(path)
-            if path.endswith(b"/"):
-                below = self._below(path[:-1]) if self._below is not None else None
-                if below is None:
-                    return None
-                found += [directory + _INSIDE for directory in below]
-        return found
+        below = self._below_trees(sorted(path for path in found if path.endswith(b"/")))
+        return None if below is None else found + below
+
+    def _below_trees(self, trees: list[bytes]) -> list[bytes] | None:
+        """What makes git read each list below these anew, once for those that are in one another."""
+        found: list[bytes] = []
+        last = None
+        for tree in trees[: _MOST_TREES + 1]:
+            if last is not None and tree.startswith(last):
+                continue
+            last = tree
+            below = self._below(tree[:-1]) if self._below is not None else None
+            if below is None or len(found) > _MOST_BELOW:
+                return None
+            found += [directory + _INSIDE for directory in below]
+        return found if len(trees) <= _MOST_TREES else None
 
 
 def _visible(path: bytes) -> bytes | None:

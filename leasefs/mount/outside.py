@@ -3,7 +3,7 @@
 Each directory that the kernel was told of is watched before it is read, so nothing goes unnoticed in
 between. What an event says is never trusted: the name is looked at again, and compared with what the
 kernel was told. If that is still true, the event was the echo of a change made through this mount, and
-there is nothing to do. No time is involved in this, and an echo costs one stat.
+the kernel need not be told. No time is involved in this, and an echo costs one stat.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import stat
+from collections import deque
 from typing import TYPE_CHECKING
 
 import trio
@@ -20,6 +20,7 @@ from leasefs.mount import inotify
 from leasefs.mount.inotify import Event, Inotify
 from leasefs.mount.kernel_cache import AGAIN_AFTER_S
 from leasefs.mount.mountinfo import mounts
+from leasefs.mount.noting import Noting
 
 if TYPE_CHECKING:
     from leasefs.mount.changes import ChangeLog
@@ -58,8 +59,13 @@ class Outside:
         self._ours: dict[int, dict[bytes, bool]] = {}
         # Names of directories that others took away, until their nodes are looked for.
         self._gone_directories: set[tuple[Node | None, bytes]] = set()
-        # What others changed, to be noted once more (see `_note_again`).
-        self._noted: list[tuple[bytes, bool]] = []
+        # Directories that were not where they should be when they were to be watched.
+        self._missed: set[Node] = set()
+        # Numbers of inodes that may change without an event.
+        self._doubted: set[int] = set()
+        # Events that nobody has looked at yet.
+        self._waiting: deque[Event] = deque()
+        self._noting = Noting(inodes, changes)
         if self._inotify is not None:
             changes.cover()
         self.watch(inodes.root)
@@ -85,6 +91,9 @@ class Outside:
         try:
             watch = self._inotify.watch(self._lower.directory(directory))
         except OSError as error:
+            if error.errno in _GONE:
+                self._missed.add(directory)
+                return False
             if error.errno == errno.ENOSPC and self._changes.covered:
                 log.warning(
                     "no more directories can be watched: what others change may be seen a second late; "
@@ -156,27 +165,41 @@ class Outside:
                 await self._react()
 
     async def _react(self) -> None:
-        todo = self._gathered()
-        while todo:
-            slice_, todo = todo[:_SLICE], todo[_SLICE:]
-            self._look_at(slice_)
+        self._gather()
+        while self._waiting:
+            self._look_at_waiting(_SLICE)
             await trio.lowlevel.checkpoint()
 
     async def _note_again(self) -> None:
         """What the kernel is told a second time may have been looked at between the two (see `kernel_cache`)."""
         while True:
             await trio.sleep(2 * AGAIN_AFTER_S)
-            noted, self._noted = self._noted, []
-            for path, is_dir in noted:
-                self._tell_log(path, is_dir=is_dir)
+            self._noting.again()
+
+    def doubt(self, node: Node) -> None:
+        """This file may change without anybody telling; who waits for `settle` is to see it as it is."""
+        self._doubted.add(node.number)
 
     async def settle(self) -> None:
         """Return once all that others did until now is noted, and the kernel was told of it."""
-        self._look_at(self._gathered())
+        self._doubted = {number for number in self._doubted if self._inodes.get(number) is not None}
+        for number in self._doubted:
+            self._cache.drop_attributes(number)
+        self._gather()
+        self._look_at_waiting(len(self._waiting))
+        self._watch_missed()
         await self._cache.settled()
 
-    def _gathered(self) -> list[Event]:
-        """All that waits: each directory and name once, with all that happened to it."""
+    def _watch_missed(self) -> None:
+        for directory in list(self._missed):
+            known = self._inodes.get(directory.number) is directory and directory.parent is not None
+            if known:
+                self._changes.everything()
+            if not known or self.watch(directory):
+                self._missed.discard(directory)
+
+    def _gather(self) -> None:
+        """Take what the kernel has: each directory and name once, with all that happened to it."""
         masks: dict[tuple[int, bytes], int] = {}
         while self._inotify is not None:
             events = self._inotify.read()
@@ -185,10 +208,11 @@ class Outside:
             for event in events:
                 key = (event.watch, event.name)
                 masks[key] = masks.get(key, 0) | event.mask
-        return [Event(watch, mask, name) for (watch, name), mask in masks.items()]
+        self._waiting.extend(Event(watch, mask, name) for (watch, name), mask in masks.items())
 
-    def _look_at(self, events: list[Event]) -> None:
-        for event in events:
+    def _look_at_waiting(self, most: int) -> None:
+        for _ in range(min(most, len(self._waiting))):
+            event = self._waiting.popleft()
             if event.mask & inotify.OVERFLOW:
                 self._lost()
                 continue
@@ -204,7 +228,8 @@ class Outside:
                 self._drop(directory)
                 if error.errno not in _GONE:
                     self._changes.everything()
-        self._let_go()
+        if not self._waiting:
+            self._let_go()
 
     def _let_go(self) -> None:
         """A directory that others removed would stay on the disk as long as it is open here."""
@@ -226,31 +251,41 @@ class Outside:
         if not name:
             self._compare(directory, self._lower.stat(directory))
             return
+        self._noting.name(directory, name, mask)
         try:
             found = self._lower.lstat(directory, name)
         except FileNotFoundError:
-            self._gone(directory, name, is_dir=bool(mask & inotify.IS_DIRECTORY))
-            return
+            told = self._gone(directory, name, is_dir=bool(mask & inotify.IS_DIRECTORY))
+        else:
+            told = self._look_at_found(directory, name, mask, found)
+        if told:
+            self._noting.name_once_more(directory, name, mask)
+
+    def _look_at_found(self, directory: Node, name: bytes, mask: int, found: Stat) -> bool:
+        """Whether the kernel had to be told."""
         unexpected = mask & _NAMED and self._was_ours(directory, name) is not True
         node = self._inodes.find(found)
+        if found.st_nlink > 1 and not mask & inotify.IS_DIRECTORY:
+            self._noting.linked(directory, name, node, found, made=bool(mask & inotify.CREATE))
         if node is None or (directory, name) not in node.names():
             if mask & _NAMED:
                 self._arrived(directory, name, node, found)
-            else:
-                self._note(directory, name, found)
-            return
+            return bool(mask & _NAMED)
         if node.told is None:
             # The kernel asks for size and times before it uses them, but goes on judging by the mode, and
-            # may believe that nothing is here. Git may want to look again.
-            self._note(directory, name, found)
+            # may believe that nothing is here.
             directory.listing = None
             if mask & inotify.ATTRIB:
                 self._cache.drop_attributes(node.number)
+                if node.is_dir:
+                    self._noting.tree(node)
             if unexpected:
                 self._cache.expire_name(directory.number, name)
-            return
-        if self._compare(node, found) and mask & _NAMED:
+            return bool(unexpected)
+        differs = self._compare(node, found)
+        if differs and mask & _NAMED:
             self._name_changed(directory, name)
+        return differs
 
     def _compare(self, node: Node, found: Stat) -> bool:
         """Whether the kernel was told something else about the inode; then it is told so."""
@@ -258,8 +293,8 @@ class Outside:
             return False
         self._cache.drop_inode(node.number)
         self._drop_told(node)
-        if node.parent is not None:
-            self._note(node.parent, node.name, found)
+        if node.is_dir:
+            self._noting.tree(node)
         return True
 
     def _arrived(self, directory: Node, name: bytes, node: Node | None, found: Stat) -> None:
@@ -269,17 +304,14 @@ class Outside:
             self._inodes.learn(directory, name, found)
             self._cache.drop_inode(node.number)
             self._drop_told(node)
-        self._note(directory, name, found)
 
-    def _gone(self, directory: Node, name: bytes, *, is_dir: bool) -> None:
+    def _gone(self, directory: Node, name: bytes, *, is_dir: bool) -> bool:
         if self._was_ours(directory, name) is False:
-            return
+            return False
         if is_dir:
             self._gone_directories.add((directory, name))
         self._name_changed(directory, name)
-        path = self._path(directory, name)
-        if path is not None:
-            self._tell_log(path, is_dir=True, again=True)
+        return True
 
     def _name_changed(self, directory: Node, name: bytes) -> None:
         self._cache.expire_name(directory.number, name)
@@ -291,27 +323,6 @@ class Outside:
         node.told = None
         for parent, _ in node.names():
             parent.listing = None
-
-    def _note(self, directory: Node, name: bytes, found: Stat) -> None:
-        path = self._path(directory, name)
-        if path is None:
-            self._changes.everything()
-        else:
-            self._tell_log(path, is_dir=stat.S_ISDIR(found.st_mode), again=True)
-
-    def _tell_log(self, path: bytes, *, is_dir: bool, again: bool = False) -> None:
-        if again:
-            self._noted.append((path, is_dir))
-        if is_dir:
-            self._changes.tree_changed(path)
-        else:
-            self._changes.changed(path)
-
-    def _path(self, directory: Node, name: bytes) -> bytes | None:
-        above = self._inodes.path(directory)
-        if above is None:
-            return None
-        return above + b"/" + name if above else name
 
     def _drop(self, directory: Node) -> None:
         self._cache.drop_inode(directory.number)

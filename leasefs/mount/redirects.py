@@ -219,6 +219,11 @@ class Redirects:
             if redirect.mount_id
         )
 
+    def unseen(self) -> list[bytes]:
+        """The scratch directories in which no handler sees what changes, or did until a moment ago."""
+        both = [*self.by_place.values(), *self.lost]
+        return [redirect.path for redirect in both if not redirect.is_git]
+
     def mounted(self) -> list[Redirect]:
         """All that are in force."""
         return [redirect for redirect in self.by_place.values() if redirect.mount_id]
