@@ -33,6 +33,7 @@ from leasefs.mount.mountinfo import top_at
 from leasefs.mount.mountpoint import MountOptions
 from leasefs.mount.refusals import RefusalLog
 from leasefs.mount.serve import serve
+from leasefs.mount.telling_git import git_told
 from leasefs.testing.few_watches import allow_watches
 from leasefs.testing.static_holdings import StaticHoldings, held
 from leasefs.testing.unchecked import check_nothing
@@ -134,7 +135,7 @@ async def _obey(holdings: StaticHoldings) -> None:
                 _say(_COMMANDS[command["do"]](holdings, command))
 
 
-async def _run(options: MountOptions, globs: Sequence[str]) -> None:
+async def _run(options: MountOptions, globs: Sequence[str], fsmonitor: bool) -> None:
     holdings = StaticHoldings()
     if globs:
         holdings.hold([held(1, *globs)])
@@ -152,7 +153,8 @@ async def _run(options: MountOptions, globs: Sequence[str]) -> None:
             "agent": lambda: options.agent.encode() + b"\n",
             **control_files(holdings, refusals, holdings.kept_by),
         }
-        await serve(options, holdings, control, ready, refusals, redirected)
+        async with git_told(options.source, wanted=fsmonitor):
+            await serve(options, holdings, control, ready, refusals, redirected)
         nursery.cancel_scope.cancel()
 
 
@@ -169,6 +171,7 @@ def main() -> None:
     parser.add_argument("--redirects", action="store_true")
     parser.add_argument("--unchecked", action="store_true")
     parser.add_argument("--watches")
+    parser.add_argument("--fsmonitor", action="store_true")
     args = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
     if args.unchecked:
@@ -185,7 +188,7 @@ def main() -> None:
         redirects=args.redirects,
     )
     try:
-        trio.run(_run, options, args.lease)
+        trio.run(_run, options, args.lease, args.fsmonitor)
     except* LeasefsError as errors:
         _say({"error": str(errors.exceptions[0])})
         sys.exit(1)
