@@ -39,7 +39,7 @@ class HeldLease:
 class HeldView:
     """All leases of one session, with answers for paths remembered until the leases change."""
 
-    __slots__ = ("_memo", "by_token", "leases", "lost")
+    __slots__ = ("_everywhere", "_memo", "by_token", "leases", "lost")
 
     def __init__(
         self, leases: Iterable[HeldLease] = (), lost: Mapping[int, str] | None = None
@@ -48,6 +48,7 @@ class HeldView:
         self.by_token = {lease.token: lease for lease in self.leases}
         self.lost: Mapping[int, str] = dict(lost or {})
         self._memo: dict[bytes, tuple[int, ...]] = {}
+        self._everywhere: tuple[int, ...] | None = None
 
     def renewed(self, trusted_until_s: Mapping[int, float]) -> HeldView:
         """The same leases with later trust; what was learnt about paths is kept."""
@@ -61,6 +62,7 @@ class HeldView:
             self.lost,
         )
         view._memo = self._memo
+        view._everywhere = self._everywhere
         return view
 
     def _covering(self, path: bytes) -> tuple[int, ...]:
@@ -114,12 +116,29 @@ class HeldView:
         except TooComplex:
             return False
 
+    def covers_everything(self, now_s: float) -> bool:
+        """Whether a single trusted lease names every path, as `**` does. Decided once, asked often."""
+        if self._everywhere is None:
+            self._everywhere = tuple(
+                lease.token
+                for lease in self.leases
+                if lease.mode is Mode.EXCLUSIVE and _names_everything(lease)
+            )
+        return any(now_s < self.by_token[token].trusted_until_s for token in self._everywhere)
+
     def may_need(self, directory: bytes, now_s: float) -> HeldLease | None:
         """A trusted lease that could match some path below `directory`, or None."""
         for lease in self.trusted(now_s):
             if any(glob.may_match_below(directory) for glob in lease.globs):
                 return lease
         return None
+
+
+def _names_everything(lease: HeldLease) -> bool:
+    try:
+        return uncovered(literal_tree(b""), lease.globs) is None
+    except TooComplex:
+        return False
 
 
 NOTHING_HELD = HeldView()

@@ -78,8 +78,6 @@ class Tree:
 
     def __post_init__(self) -> None:
         self.redirects = Redirects(self.inodes)
-        self.inodes.is_open = self.handles.is_open
-        self.changes.unseen = self.redirects.unseen
 
     def close(self) -> None:
         """Let go of all that is open."""
@@ -167,16 +165,12 @@ class Tree:
         link.stamp = made
 
     def _doubt(self, node: Node) -> None:
-        """A file with several names may be written under one that nobody watches.
-
-        What is not tracked may be so later, with no further question by the kernel; but not scratch.
-        """
+        """A file with several names may be written under one that nobody watches."""
         for path in self.inodes.paths(node):
             with suppress(Wanting):
-                if self.ground.place(path, is_dir=False) is not Place.TREE:
+                if not self.ground.is_tracked(path):
                     continue
             self.changes.doubt(path)
-            self.outside.doubt(node)
 
     def nothing_s(self, parent: Node) -> float:
         """How long the kernel may remember that a name in this directory is not there."""
@@ -236,6 +230,11 @@ class Tree:
         holdings = self.gate.holdings
         return holdings.view.writable(path, holdings.now_s()) is not None
 
+    def _all_is_leased(self) -> bool:
+        # No name can be unleased then, so none has to be looked for: a file may have thousands.
+        holdings = self.gate.holdings
+        return holdings.view.covers_everything(holdings.now_s())
+
     def _is_foreign(self, path: bytes, found: Stat | None) -> bool:
         """Whether the name is somebody's file, and so no companion of an atomic save."""
         if self._is_leased(path):
@@ -257,7 +256,7 @@ class Tree:
             target = self._nameless_target(node)
         else:
             return ()
-        if found.st_nlink == 1 or node.is_dir:
+        if found.st_nlink == 1 or node.is_dir or self._all_is_leased():
             return (target,)
         others = [path for path in self._all_names(node) if path != target.path]
         aliases = tuple(

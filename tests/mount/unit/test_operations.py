@@ -16,6 +16,7 @@ from leasefs.mount.control_dir import ControlDir
 from leasefs.mount.gate import Gate
 from leasefs.mount.ground import TreeOnly
 from leasefs.mount.handles import OpenFile
+from leasefs.mount.links import LinkedNames
 from leasefs.mount.operations import CHANGES, Operations
 from leasefs.mount.refusals import RefusalLog
 from leasefs.mount.serve import build_tree
@@ -180,6 +181,27 @@ async def test_times_of_change_are_left_alone_where_not_asked_for(bench: Bench) 
     before = await bench.operations.getattr(number, ctx())
     after = await bench.operations.setattr(number, *fields(st_mtime_ns=5), None, ctx())
     assert (after.st_mtime_ns, after.st_atime_ns) == (5, before.st_atime_ns)
+
+
+@pytest.mark.trio
+async def test_names_are_looked_for_only_where_one_could_be_unleased(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file may have thousands of names; each change of it would look at all of them."""
+    os.link(bench.source / "f", bench.source / "d/alias")
+    looked: list[object] = []
+
+    def look(_: LinkedNames, node: object, __: object) -> tuple[bytes, ...]:
+        looked.append(node)
+        return ()
+
+    monkeypatch.setattr(LinkedNames, "all_names", look)
+    for globs, times in ((["**"], 0), (["*", "*/**"], 0), (["f", "d/**"], 1)):
+        bench.holdings.hold([held(1, *globs)])
+        looked.clear()
+        handle = await bench.open("f", os.O_WRONLY)
+        await bench.operations.release(handle)
+        assert len(looked) == times, globs
 
 
 @pytest.mark.trio

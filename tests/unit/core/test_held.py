@@ -55,6 +55,17 @@ def test_renewal_keeps_what_was_learnt_and_moves_the_deadline() -> None:
     assert view.writable(b"a", 160.0) is None
 
 
+def test_everything_is_covered_by_a_lease_that_names_every_path() -> None:
+    assert HeldView([lease(1, "a"), lease(2, "**")]).covers_everything(NOW_S)
+    assert HeldView([lease(1, "*", "*/**")]).covers_everything(NOW_S)
+    assert not HeldView([lease(1, "*"), lease(2, "a/**")]).covers_everything(NOW_S)
+    assert not HeldView([lease(1, "**", mode=Mode.SHARED)]).covers_everything(NOW_S)
+    assert not NOTHING_HELD.covers_everything(NOW_S)
+    ending = HeldView([lease(1, "**", until_s=NOW_S)])
+    assert not ending.covers_everything(NOW_S)
+    assert ending.renewed({1: NOW_S + 1}).covers_everything(NOW_S)
+
+
 def test_a_tree_is_covered_by_the_union_of_leases() -> None:
     view = HeldView([lease(1, "d", "d/*"), lease(2, "d/*/**")])
     assert view.covers_tree(b"d", NOW_S)
