@@ -78,6 +78,8 @@ class Tree:
 
     def __post_init__(self) -> None:
         self.redirects = Redirects(self.inodes)
+        self.inodes.is_open = self.handles.is_open
+        self.changes.unseen = self.redirects.unseen
 
     def close(self) -> None:
         """Let go of all that is open."""
@@ -165,12 +167,16 @@ class Tree:
         link.stamp = made
 
     def _doubt(self, node: Node) -> None:
-        """A file with several names may be written under one that nobody watches."""
+        """A file with several names may be written under one that nobody watches.
+
+        What is not tracked may be so later, with no further question by the kernel; but not scratch.
+        """
         for path in self.inodes.paths(node):
             with suppress(Wanting):
-                if not self.ground.is_tracked(path):
+                if self.ground.place(path, is_dir=False) is not Place.TREE:
                     continue
             self.changes.doubt(path)
+            self.outside.doubt(node)
 
     def nothing_s(self, parent: Node) -> float:
         """How long the kernel may remember that a name in this directory is not there."""
