@@ -71,7 +71,7 @@ class Pump:
 
     async def wait_readable(self, fd: int) -> None:
         """Return when there is a request to read. Raises ClosedResourceError after `notify_closing`."""
-        while self._waiting:
+        while self._waiting and not self._closed:
             await self._others.park()
         if self._closed:
             raise trio.ClosedResourceError
