@@ -29,6 +29,7 @@ RENAME_EXCHANGE = 2
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
+NO_MORE = frozenset({errno.EMFILE, errno.ENFILE})
 # A name or a directory on the way to it is gone, or something else took its place.
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
 
@@ -43,11 +44,18 @@ def stale(what: str) -> OSError:
 class Lower:
     """System calls on the tree below, by node. Raises OSError only."""
 
-    def __init__(self, root_fd: int, inodes: Inodes, *, directories: int) -> None:
-        """`root_fd` stays the caller's; at most `directories` descriptors are kept beside it."""
+    def __init__(
+        self, root_fd: int, inodes: Inodes, *, directories: int, handles_below: int = 1 << 31
+    ) -> None:
+        """`root_fd` stays the caller's; at most `directories` descriptors are kept beside it.
+
+        What callers have open gets descriptors below `handles_below` only, so that there are some left
+        for everything else: looking, removing, closing, heartbeats.
+        """
         self.root_fd = root_fd
         self._inodes = inodes
         self._limit = directories
+        self._handles_below = handles_below
         self._directories: OrderedDict[Node, int] = OrderedDict()
         self._root_text = self._text_of(root_fd).rstrip(b"/")
 
@@ -79,9 +87,19 @@ class Lower:
                 break
             chain.append(above)
         for below in reversed(chain):
-            fd = os.open(below.name, _DIRECTORY, dir_fd=fd)
+            fd = self._open_below(below.name, fd)
             self._keep(below, fd)
         return fd
+
+    def _open_below(self, name: bytes, above_fd: int) -> int:
+        while True:
+            try:
+                return os.open(name, _DIRECTORY, dir_fd=above_fd)
+            except OSError as error:
+                # The one used last may be `above_fd`.
+                if error.errno not in NO_MORE or len(self._directories) < 2:
+                    raise
+                os.close(self._directories.popitem(last=False)[1])
 
     def _keep(self, node: Node, fd: int) -> None:
         if not self._inodes.is_same(node, os.fstat(fd)):
@@ -116,15 +134,47 @@ class Lower:
         The write check judges paths, while a descriptor follows its directory wherever it goes: a
         directory renamed through another mount must not be written under its old name.
         """
-        if not path:
-            return
-        here = self._text_of(self.directory(directory))
-        if here == self._root_text + b"/" + path:
-            return
-        self._root_text = self._text_of(self.root_fd).rstrip(b"/")
-        if here != self._root_text + b"/" + path:
+        if path and not self._lies_at(directory, path):
             self._drop_chain(directory)
             raise stale("directory was moved")
+
+    def _lies_at(self, directory: Node, path: bytes) -> bool:
+        try:
+            here = self._text_of(self.directory(directory))
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            return self._is_reached_by_names(directory)
+        if here != self._root_text + b"/" + path:
+            self._root_text = self._text_of(self.root_fd).rstrip(b"/")
+        return here == self._root_text + b"/" + path
+
+    def _is_reached_by_names(self, directory: Node) -> bool:
+        """Whether each directory on the way down is the one that is known: for what d_path cannot say."""
+        way: list[Node] = []
+        while directory is not self._inodes.root:
+            way.append(directory)
+            if directory.parent is None:
+                return False
+            directory = directory.parent
+        fd = os.dup(self.root_fd)
+        try:
+            for below in reversed(way):
+                above, fd = fd, -1
+                try:
+                    fd = os.open(below.name, _DIRECTORY, dir_fd=above)
+                finally:
+                    os.close(above)
+                if not self._inodes.is_same(below, os.fstat(fd)):
+                    return False
+        except OSError as error:
+            if error.errno in _NOT_THERE:
+                return False
+            raise
+        finally:
+            if fd >= 0:
+                os.close(fd)
+        return True
 
     def _drop_chain(self, directory: Node) -> None:
         above: Node | None = directory
@@ -177,14 +227,22 @@ class Lower:
         """Open a regular file. The descriptor is the caller's; its attributes come along.
 
         Raises:
-            OSError: ESTALE if the name leads elsewhere.
+            OSError: ESTALE if the name leads elsewhere, ENFILE if too many are open.
         """
         # O_NONBLOCK: a FIFO that was swapped in must not stop the daemon; no effect on files.
         flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
         if node.orphan_fd >= 0:
             fd = os.open(f"/proc/self/fd/{node.orphan_fd}", flags & ~os.O_NOFOLLOW)
-            return fd, os.fstat(fd)
-        return self._open_by_name(node, flags)
+            return self.for_a_handle(fd), os.fstat(fd)
+        fd, found = self._open_by_name(node, flags)
+        return self.for_a_handle(fd), found
+
+    def for_a_handle(self, fd: int) -> int:
+        """Pass on a descriptor that a caller is to hold; closes it and raises ENFILE if it is one too many."""
+        if fd >= self._handles_below:
+            os.close(fd)
+            raise OSError(errno.ENFILE, os.strerror(errno.ENFILE))
+        return fd
 
     def _open_by_name(self, node: Node, flags: int) -> tuple[int, os.stat_result]:
         while node.parent is not None:
@@ -230,9 +288,8 @@ class Lower:
 
     def open_listing(self, node: Node) -> int:
         """Open a directory for listing. The descriptor is the caller's."""
-        return os.open(
-            b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.directory(node)
-        )
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        return self.for_a_handle(os.open(b".", flags, dir_fd=self.directory(node)))
 
     @staticmethod
     def names(fd: int) -> list[bytes]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from leasefs.core.policy import Allowed, Op, Target
+from leasefs.mount.orphans import orphaning
 from leasefs.mount.owner import umask_of
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ async def _take(
 
     allowed = await tree.gate.require(op, caller.pid, describe)
     target, found = last[0]
-    with tree.orphaning(parent, name, found):
+    with orphaning(tree, parent, name, found):
         call(name, dir_fd=tree.lower.directory(parent))
     tree.removed(parent, name, found)
     tree.companions.gone(target.path)

@@ -152,6 +152,11 @@ def _create(
     with umask_of(caller):
         fd = os.open(name, ours, tree.owner.mode_for(caller, mode), dir_fd=directory)
     try:
+        tree.lower.for_a_handle(fd)
+    except OSError:
+        os.unlink(name, dir_fd=directory)
+        raise
+    try:
         return fd, tree.owner.adopt_file(fd, directory, caller)
     except BaseException:
         os.close(fd)

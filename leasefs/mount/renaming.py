@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from leasefs.core.policy import Op, Place, Reason, Refused, Target
 from leasefs.mount.lower import RENAME_EXCHANGE, RENAME_NOREPLACE
+from leasefs.mount.orphans import orphaning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +63,7 @@ async def rename(
     )
     replaced = goal.found if not flags & RENAME_EXCHANGE else None
     keeping = (
-        tree.orphaning(goal.parent, goal.name, replaced) if replaced is not None else nullcontext()
+        orphaning(tree, goal.parent, goal.name, replaced) if replaced is not None else nullcontext()
     )
     with keeping:
         tree.lower.rename(source.parent, source.name, goal.parent, goal.name, flags)

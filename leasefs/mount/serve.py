@@ -54,6 +54,8 @@ _libc = ctypes.CDLL(None)
 
 # Requests that wait (for the ledger, for a disk) leave this many others room.
 _REQUESTS_AT_ONCE = 1000
+# Not for what callers have open, unless that would be more than a quarter of all.
+_DESCRIPTORS_LEFT = 1024
 _COLLECT_AFTER = 50_000
 _SIGNALS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
@@ -65,17 +67,22 @@ def build_tree(
     control: ControlDir,
     *,
     for_others: bool,
-    directories: int = 1024,
+    descriptors: int = 4096,
     cache: KernelCache | None = None,
     changes: ChangeLog | None = None,
     watched: bool = False,
 ) -> Tree:
-    """Put a tree together over an open root directory; at most `directories` descriptors are kept.
+    """Put a tree together over an open root directory; it has so many `descriptors`.
 
     `cache` is told when something `watched` changes beneath; `changes` notes all that changes.
     """
     inodes = Inodes(os.fstat(root_fd))
-    lower = Lower(root_fd, inodes, directories=directories)
+    lower = Lower(
+        root_fd,
+        inodes,
+        directories=descriptors // 4,
+        handles_below=descriptors - min(descriptors // 4, _DESCRIPTORS_LEFT),
+    )
     cache = cache or Uncached()
     changes = changes or ChangeLog("0")
     return Tree(
@@ -140,7 +147,7 @@ async def serve(
             ground,
             files,
             for_others=os.geteuid() == 0,
-            directories=raise_file_limit() // 4,
+            descriptors=raise_file_limit(),
             cache=cache,
             changes=changes,
             watched=local,

@@ -9,10 +9,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from leasefs.core.paths import MAX_PATH_BYTES
 from leasefs.core.policy import Allowed, Op, Place, Reason, Refused, Target, decide
 from leasefs.mount.gate import Wanting
 from leasefs.mount.handles import Handles, OpenFile
@@ -25,7 +26,7 @@ from leasefs.mount.saves import Companions
 from leasefs.mount.timeouts import SURE_S, UNSURE_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from leasefs.mount.changes import ChangeLog
     from leasefs.mount.control_dir import ControlDir
@@ -219,6 +220,9 @@ class Tree:
         if is_dir is None:
             is_dir = found is not None and stat.S_ISDIR(found.st_mode)
         whole = moves and is_dir
+        if whole and len(path) > MAX_PATH_BYTES:
+            # No glob is that long, and so no lease can be said to contain it.
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
         place = self.ground.place(path, is_dir=is_dir)
         if whole and place is Place.SCRATCH and not self.ground.is_scratch_tree(path):
             place = Place.TREE
@@ -319,27 +323,6 @@ class Tree:
         """A name came or went in this directory, through this mount; the kernel knows that."""
         directory.told = None
         directory.listing = None
-
-    @contextmanager
-    def orphaning(self, parent: Node, name: bytes, found: os.stat_result) -> Iterator[None]:
-        """Around a call that takes a name: if it was the last, the inode stays reachable.
-
-        Local file systems keep an unlinked inode for whoever has it open or is just opening it; so
-        does the mount, through a descriptor, until the kernel forgets the node.
-        """
-        last = found.st_nlink == 1 or stat.S_ISDIR(found.st_mode)
-        node = self.inodes.find(found) if last else None
-        if node is None or node.orphan_fd >= 0:
-            yield
-            return
-        flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(name, flags, dir_fd=self.lower.directory(parent))
-        try:
-            yield
-        except BaseException:
-            os.close(fd)
-            raise
-        node.orphan_fd = fd
 
     def changed(self, allowed: Allowed, *paths: bytes) -> None:
         """A change was made at these paths under this verdict."""

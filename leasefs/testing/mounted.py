@@ -171,11 +171,14 @@ def main() -> None:
     parser.add_argument("--redirects", action="store_true")
     parser.add_argument("--unchecked", action="store_true")
     parser.add_argument("--watches")
+    parser.add_argument("--descriptors", type=int)
     parser.add_argument("--fsmonitor", action="store_true")
     args = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
     if args.unchecked:
         check_nothing()
+    if args.descriptors is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (args.descriptors, args.descriptors))
     if args.watches is not None:
         allow_watches(args.watches)
     options = MountOptions(

@@ -1,0 +1,49 @@
+"""What loses its last name through the mount stays reachable.
+
+Local file systems keep an unlinked inode for whoever has it open or is just opening it; so does the
+mount, through a descriptor, until the kernel forgets the node.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from leasefs.mount.lower import NO_MORE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from leasefs.mount.inodes import Node
+    from leasefs.mount.tree import Tree
+
+
+@contextmanager
+def orphaning(tree: Tree, parent: Node, name: bytes, found: os.stat_result) -> Iterator[None]:
+    """Around a call that takes the name of what was `found` there."""
+    last = found.st_nlink == 1 or stat.S_ISDIR(found.st_mode)
+    node = tree.inodes.find(found) if last else None
+    if node is None or node.orphan_fd >= 0:
+        yield
+        return
+    fd = _pinned(tree, parent, name)
+    try:
+        yield
+    except BaseException:
+        if fd >= 0:
+            os.close(fd)
+        raise
+    node.orphan_fd = fd
+
+
+def _pinned(tree: Tree, parent: Node, name: bytes) -> int:
+    flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        fd = os.open(name, flags, dir_fd=tree.lower.directory(parent))
+        return tree.lower.for_a_handle(fd)
+    except OSError as error:
+        if error.errno in NO_MORE:
+            return -1  # whoever has it open goes on by that; removing is what helps most now
+        raise
