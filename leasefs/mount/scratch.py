@@ -13,12 +13,14 @@ then, one that is made later brings no excludes.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
+from leasefs.core.companions import MADE_LONGER, target_in_the_making
 from leasefs.core.policy import Place
 from leasefs.mount.gate import Wanting
 from leasefs.mount.ground import is_control
@@ -81,6 +83,12 @@ class GitGround:
 
     def place(self, path: bytes, *, is_dir: bool) -> Place:
         """The kind of ground; see `Ground`."""
+        place = self._place(path, is_dir=is_dir)
+        if place is Place.TREE and self._becomes_scratch(path, is_dir=is_dir):
+            return Place.SCRATCH
+        return place
+
+    def _place(self, path: bytes, *, is_dir: bool) -> Place:
         if is_control(path):
             return Place.CONTROL
         if "all" in self._due and not self._just_read():
@@ -114,11 +122,40 @@ class GitGround:
 
     def is_scratch_tree(self, directory: bytes) -> bool:
         """Whether everything below the directory is scratch."""
+        return self._is_scratch_tree(directory) or self._becomes_scratch(directory, is_dir=True)
+
+    def _is_scratch_tree(self, directory: bytes) -> bool:
         return (
             self._rules is not None
             and self._rules.scratch_directory(directory)
             and not self._was_tracked(directory, is_dir=True)
         )
+
+    def _becomes_scratch(self, path: bytes, *, is_dir: bool) -> bool:
+        """Whether this belongs to a directory that is made to be renamed to a scratch one, not there yet."""
+        goal = target_in_the_making(path)
+        if goal is None or self._place(goal, is_dir=True) is not Place.SCRATCH:
+            return False
+        made = path[: len(goal) + MADE_LONGER]
+        if path == made and not is_dir:
+            return False
+        if self.holds_tracked(made) or self._was_tracked(made, is_dir=True):
+            return False
+        return self._is_scratch_tree(goal) and not self._exists(goal)
+
+    def _exists(self, path: bytes) -> bool:
+        directory, _, name = path.rpartition(b"/")
+        try:
+            fd = open_directory(self._root_fd, directory)
+        except OSError:
+            return True  # in doubt it does, and nothing becomes scratch
+        try:
+            os.stat(name, dir_fd=fd, follow_symlinks=False)
+        except OSError as error:
+            return error.errno != errno.ENOENT
+        finally:
+            os.close(fd)
+        return True
 
     def _was_tracked(self, path: bytes, *, is_dir: bool) -> bool:
         first = self._tracked_first
