@@ -38,7 +38,7 @@ def waiting(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def test_the_path_of_a_waiting_call_is_read(waiting: subprocess.Popen[bytes]) -> None:
     eventually(lambda: intent(waiting.pid, b"fifo") is Intent.ENDS, what="its open(2)")
-    assert intent(waiting.pid, b"name") is Intent.PASSES
+    eventually(lambda: intent(waiting.pid, b"name") is Intent.PASSES, what="the way there")
 
 
 def test_who_is_gone_or_runs_is_unknown() -> None:
