@@ -24,10 +24,9 @@ def built(
     tree = os.path.join(work, "src", name)
     if not os.path.exists(tree):
         branch = ["--branch", ref] if ref else []
-        print(f"{name}: fetching {local or url}", file=sys.stderr)
-        subprocess.run(
-            ["git", "clone", "--quiet", "--depth=1", *branch, local or url, tree], check=True
-        )
+        source = f"file://{os.path.abspath(local)}" if local else url
+        print(f"{name}: fetching {source}", file=sys.stderr)
+        subprocess.run(["git", "clone", "--quiet", "--depth=1", *branch, source, tree], check=True)
     if not os.path.exists(os.path.join(tree, product)):
         print(f"{name}: building in {tree}", file=sys.stderr)
         for step in steps:
