@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+# What says that commands are run inside of a directory: builds configured there. Git would not find its
+# repository from a place with another device number ("Stopping at filesystem boundary", git(1)).
+_RUN_INSIDE = (b"CMakeCache.txt", b"config.status", b"build.ninja", b"Makefile", b"meson-private")
 
 # Each round reads one thing that was not known; more than this means that it changes all the time.
 _ROUNDS = 8
@@ -54,9 +59,11 @@ class Fitness:
     # -- what is in it ---------------------------------------------------------------------------
 
     async def is_fit(self, redirect: Redirect) -> bool:
-        """Whether nothing else is mounted inside, and no file has another name in the tree."""
+        """Whether no commands run inside, nothing else is mounted there, and no file has another name outside."""
         device = self._tree.inodes.device
         if os.fstat(redirect.lower_fd).st_dev != device or await _holds_mounts(redirect):
+            return False
+        if not redirect.is_git and _commands_run_in(redirect.lower_fd):
             return False
         found = await answer(lambda: survey(redirect.lower_fd, device))
         if found is None or found.foreign:
@@ -96,6 +103,14 @@ class Fitness:
         """
         now = self.writers_below(redirect.node)
         return not any(file in before or file.flags & os.O_ACCMODE == os.O_RDWR for file in now)
+
+
+def _commands_run_in(directory_fd: int) -> bool:
+    for name in _RUN_INSIDE:
+        with suppress(FileNotFoundError):
+            os.stat(name, dir_fd=directory_fd, follow_symlinks=False)
+            return True
+    return False
 
 
 async def _settled(ask: Callable[[], Place]) -> Place:

@@ -66,6 +66,18 @@ def test_a_large_scratch_directory_is_redirected_and_all_else_is_not(mount: Moun
     eventually(lambda: "build" in mount.report()["redirects"], what="the report")
 
 
+@pytest.mark.parametrize("sign", ["CMakeCache.txt", "Makefile"])
+def test_where_builds_are_run_git_still_finds_its_repository(mount: Mounted, sign: str) -> None:
+    root = Path(mount.root)
+    (root / "build").mkdir()
+    (root / "build" / sign).touch()
+    fill(root / "build")
+    fill(root / "build-other")
+    until_redirected(mount, "build-other")
+    assert not is_redirected(mount.root, "build")
+    run(mount, "git", "-C", "build", "rev-parse", "--show-toplevel")
+
+
 def test_in_place_the_git_directory_is_redirected(mount: Mounted) -> None:
     until_redirected(mount, ".git")
     run(mount, "git", "commit", "-q", "--allow-empty", "-m", "native")
