@@ -86,7 +86,7 @@ def _note(tree: Tree, node: Node, change: Change) -> None:
 
 def _disarm(tree: Tree, change: Change, at: str | int, caller: Caller) -> None:
     if change.size is not None and change.mode is None and tree.owner.disarms(caller):
-        take_set_ids(at)
+        take_set_ids(at, caller.pid)
 
 
 async def _allow(tree: Tree, op: Op, node: Node, caller: Caller) -> Allowed:

@@ -78,7 +78,7 @@ def _open_allowed(tree: Tree, node: Node, flags: int, allowed: Allowed, caller: 
 def _truncate(tree: Tree, node: Node, fd: int, flags: int, caller: Caller) -> None:
     node.told = None
     if tree.owner.disarms(caller):
-        take_set_ids(fd)
+        take_set_ids(fd, caller.pid)
     if flags & os.O_ACCMODE != os.O_RDONLY:
         os.ftruncate(fd, 0)
         return
@@ -198,7 +198,7 @@ async def write(tree: Tree, handle: int, offset: int, data: bytes) -> int:
 
 
 def _disarm(tree: Tree, file: OpenFile) -> None:
-    if take_set_ids(file.fd):
+    if take_set_ids(file.fd, file.pid):
         tree.cache.drop_attributes_now(file.node.number)
 
 

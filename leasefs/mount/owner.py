@@ -32,18 +32,33 @@ def umask_of(caller: Caller) -> Iterator[None]:
         os.umask(ours)
 
 
-def take_set_ids(at: int | str) -> bool:
-    """Take a file's set-id bits away, by descriptor or path; whether it had any.
+def take_set_ids(at: int | str, pid: int) -> bool:
+    """Take a file's set-id bits away, by descriptor or path, for a change by `pid`; whether it had any.
 
-    The rule is setattr_should_drop_suidgid in fs/attr.c.
+    The rule is setattr_should_drop_suidgid in fs/attr.c: where the group may not execute the file, the
+    set-group bit stays for members of the group.
     """
-    mode = stat.S_IMODE(os.stat(at).st_mode)
+    found = os.stat(at)
+    mode = stat.S_IMODE(found.st_mode)
     armed = mode & stat.S_ISUID
-    if mode & stat.S_IXGRP:
-        armed |= mode & stat.S_ISGID
+    if mode & stat.S_ISGID and (mode & stat.S_IXGRP or found.st_gid not in _groups_of(pid)):
+        armed |= stat.S_ISGID
     if armed:
         os.chmod(at, mode & ~armed)
     return bool(armed)
+
+
+def _groups_of(pid: int) -> frozenset[int]:
+    """The groups of a process (proc(5)); none if it is gone or out of sight."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as lines:
+            told = dict(
+                line.split(":", 1) for line in lines if line.startswith(("Gid:", "Groups:"))
+            )
+    except OSError:
+        return frozenset()
+    # Real, effective, saved, and that for file systems, which is the one that counts.
+    return frozenset(map(int, [told["Gid"].split()[3], *told["Groups"].split()]))
 
 
 @dataclass(frozen=True, slots=True)

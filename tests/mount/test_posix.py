@@ -126,6 +126,16 @@ class TestOwnership:
         shell(here, "echo y >> f")
         assert stat.S_IMODE((here / "f").stat().st_mode) == 0o777
 
+    @pytest.mark.parametrize(("groups", "left"), [("", "767"), ("60", "2767")])
+    @pytest.mark.parametrize("change", ["echo y >> f", ": > f", "truncate -s 1 f"])
+    def test_the_set_group_bit_of_what_its_group_may_not_run_stays_for_members(
+        self, here: Path, groups: str, left: str, change: str
+    ) -> None:
+        (here / "f").write_text("x")
+        os.chown(here / "f", 0, 60)
+        (here / "f").chmod(0o2767)
+        assert shell(here, f"{change}; stat -c %a f", groups=groups).strip() == left
+
     def test_default_acls_beat_the_umask(self, here: Path) -> None:
         subprocess.run(["setfacl", "-d", "-m", "u::rwx,g::rwx,o::r-x", here], check=True)
         assert shell(here, "umask 077; touch f; stat -c %a f").strip() == "664"
