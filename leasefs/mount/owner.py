@@ -105,7 +105,19 @@ class Owner:
         if (uid, gid) == (found.st_uid, found.st_gid):
             return
         os.chown(name, uid, gid, dir_fd=parent_fd, follow_symlinks=False)
+        if found.st_mode & (stat.S_ISUID | stat.S_ISGID):  # chown(2) took them away
+            _chmod(name, parent_fd, found)
 
     def _ids(self, found: os.stat_result, parent_fd: int, caller: Caller) -> tuple[int, int]:
         inherits = os.fstat(parent_fd).st_mode & stat.S_ISGID
         return caller.uid, found.st_gid if inherits else caller.gid
+
+
+def _chmod(name: bytes, parent_fd: int, made: os.stat_result) -> None:
+    """Give what was made the mode it was made with; it may be a FIFO, which is not to be opened."""
+    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent_fd)
+    try:
+        if os.fstat(fd).st_ino == made.st_ino:
+            os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(made.st_mode))
+    finally:
+        os.close(fd)
