@@ -223,10 +223,6 @@ def _visible(path: bytes) -> bytes | None:
 
     A change inside a nested repository's `.git` may make its directory one, or one no more.
     """
-    seen = _UNSEEN.sub(b"", path)
-    match = _LIKE_GIT.search(seen.lower())
-    if match is None:
-        return path
-    above, component = path[: match.start()], path[match.start() :]
-    nested = seen == path and (component == b"/.git" or component.startswith(b"/.git/"))
-    return above if nested else None
+    above, inside, _ = (path + b"/").partition(b"/.git/")
+    told = above if inside else path
+    return None if _LIKE_GIT.search(_UNSEEN.sub(b"", told).lower()) else told

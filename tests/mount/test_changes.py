@@ -225,6 +225,14 @@ def test_a_nested_repository_is_told_as_its_directory(path: bytes) -> None:
     assert ask(log, first)[1] == {b"sub", b"sub/.leasefs"}
 
 
+def test_a_nested_repository_may_stand_anywhere() -> None:
+    """Right after "everything" git may go by lists from when the repository was half made."""
+    log = covered()
+    first, _ = ask(log)
+    log.changed(b"a\xe2\x80\x8d/.git/objects")
+    assert ask(log, first)[1] == {b"a\xe2\x80\x8d", b"a\xe2\x80\x8d/.leasefs"}
+
+
 @pytest.mark.parametrize(
     "path",
     [b".GIT", b"a/.Git/b", b"a/git~1", b"a/.git.", b"a/.git ./b", b"a\\.git", b".g\xe2\x80\x8cit"],
