@@ -83,7 +83,7 @@ class Outside:
 
         The watch outlives the kernel's interest: git may trust what it saw there long ago (see `changes`).
         """
-        if self._inotify is None or directory.watch >= 0:
+        if self._inotify is None or directory.watch >= 0 or directory.orphan_fd >= 0:
             return False
         if isinstance(directory.key, tuple) and directory is not self._inodes.root:
             self._changes.uncover()

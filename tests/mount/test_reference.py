@@ -89,7 +89,32 @@ FOUND: dict[str, list[Step]] = {
         by(1234, lambda s: os.mknod(s.path("a"), stat.S_IFSOCK | 0o2755)),
         lambda s: described(os.lstat(s.path("a"))),
     ],
+    "a chown that names nobody, by a stranger, of a program with set-id bits": [
+        lambda s: os.close(os.open(s.path("a"), os.O_CREAT, 0o755)),
+        by(1234, lambda s: os.chown(s.path("a"), -1, -1)),
+        lambda s: os.chmod(s.path("a"), 0o4755),
+        by(1234, lambda s: os.chown(s.path("a"), -1, -1)),
+        lambda s: described(os.lstat(s.path("a"))),
+        lambda s: os.chown(s.path("a"), -1, -1),
+        lambda s: described(os.lstat(s.path("a"))),
+    ],
+    "an open directory that was removed, after another one was removed beneath": [
+        lambda s: os.mkdir(s.path("d")),
+        lambda s: s.open.append((os.open(s.path("d"), os.O_RDONLY), 0)),
+        lambda s: os.rmdir(s.path("d")),
+        lambda s: described(os.fstat(s.open[0][0])),
+        lambda s: removed_beneath(s, "x"),
+        lambda s: described(os.fstat(s.open[0][0])),
+        lambda s: os.listdir(s.open[0][0]),
+    ],
 }
+
+
+def removed_beneath(side: Side, name: str) -> None:
+    """A directory that others removed, and whose removal was heard of."""
+    os.mkdir(side.path(name))
+    os.rmdir(side.path(name).replace(b"/mount/", b"/source/"))
+    eventually(lambda: not os.path.exists(side.path(name)), SEEN_WITHIN_S)
 
 
 @pytest.mark.parametrize("name", FOUND)
