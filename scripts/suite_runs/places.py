@@ -11,13 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from leasefs.mount.mountinfo import top_at
 from leasefs.testing.mounted import as_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-
-_CLAIM = ["claim", "**", "--ttl", "12h", "--quiet"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,42 +74,51 @@ def _as_user(user: int | None) -> list[str]:
 def places(suite: str, settings: Settings) -> Iterator[tuple[Place, Place]]:
     """A plain directory and a mount under a lease of `**`, both fresh, both gone afterwards."""
     os.makedirs(settings.work, exist_ok=True)
-    # Short, because sockets lie in it, and everyone's to enter, because programs run as other users.
     run = tempfile.mkdtemp(prefix=f"{suite}-", dir=settings.work)
-    os.chmod(run, 0o755)
-    plain, beneath, mounted, xdg = (
-        os.path.join(run, name) for name in ("plain", "under", "mount", "xdg")
-    )
-    for path in (plain, beneath, mounted, xdg):
-        os.mkdir(path, 0o755)
-    owner = settings.mount_user if settings.mount_user is not None else settings.user
-    if owner is not None:
-        for path in (plain, beneath):
-            os.chown(path, owner, owner)
-    if settings.mount_user is not None:
-        for path in (mounted, xdg):
-            os.chown(path, settings.mount_user, settings.mount_user)
-    env = {**os.environ, "XDG_STATE_HOME": xdg, "XDG_RUNTIME_DIR": xdg, "LEASEFS_LEDGER": ""}
-    as_owner = [] if settings.mount_user is None else as_user(settings.mount_user)
-    leasefs = [*as_owner, _leasefs()]
+    plain, beneath, mounted, xdg = _ground(run, settings)
     try:
-        subprocess.run(
-            [*leasefs, "mount", beneath, mounted, "--agent", "suites"], env=env, check=True, cwd="/"
-        )
-        try:
-            subprocess.run(
-                [*as_owner, "env", f"--chdir={mounted}", _leasefs(), *_CLAIM],
-                env=env,
-                check=True,
-                cwd="/",
-                stdout=subprocess.DEVNULL,
-            )
+        with _mounted(beneath, mounted, xdg, settings.mount_user):
             yield Place(plain, plain, settings), Place(mounted, beneath, settings)
-        finally:
-            subprocess.run([*leasefs, "unmount", mounted], env=env, check=True, cwd="/")
     finally:
-        if not os.path.ismount(mounted):
+        if top_at(mounted) is None:
             shutil.rmtree(run, ignore_errors=True)
+
+
+def _ground(run: str, settings: Settings) -> Iterator[str]:
+    """Make the directories of a run, each for whom it is meant."""
+    os.chmod(run, 0o755)  # programs run as other users, too
+    programs = settings.user if settings.mount_user is None else settings.mount_user
+    owners = {
+        "plain": programs,
+        "under": programs,
+        "mount": settings.mount_user,
+        "xdg": settings.mount_user,  # sockets lie in it: a short path
+    }
+    for name, owner in owners.items():
+        path = os.path.join(run, name)
+        os.mkdir(path, 0o755)
+        if owner is not None:
+            os.chown(path, owner, owner)
+        yield path
+
+
+@contextmanager
+def _mounted(source: str, mountpoint: str, xdg: str, user: int | None) -> Iterator[None]:
+    """A mount with its own ledger, and all of it leased."""
+    env = {**os.environ, "XDG_STATE_HOME": xdg, "XDG_RUNTIME_DIR": xdg, "LEASEFS_LEDGER": ""}
+    owner = [] if user is None else as_user(user)
+
+    def leasefs(*arguments: str, cwd: str = "/") -> None:
+        # The owner enters it, not we, whom a user's mount does not let in.
+        command = [*owner, "env", f"--chdir={cwd}", _leasefs(), *arguments]
+        subprocess.run(command, env=env, check=True, cwd="/", stdout=subprocess.DEVNULL)
+
+    leasefs("mount", source, mountpoint, "--agent", "suites")
+    try:
+        leasefs("claim", "**", "--ttl", "12h", "--quiet", cwd=mountpoint)
+        yield
+    finally:
+        leasefs("unmount", mountpoint)
 
 
 def _leasefs() -> str:
