@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from contextlib import AbstractContextManager, nullcontext
@@ -45,7 +44,8 @@ class Change:
         return Op.UTIMENS
 
 
-# chown(2) with neither owner nor group: it sets the time of change only.
+# chown(2) with neither owner nor group, which sets the time of change; or the kernel before a write by
+# somebody else than root, to have set-id bits taken away (file_remove_privs): chown(2) beneath does both.
 _NOTHING = Change()
 
 
@@ -63,7 +63,6 @@ async def setattr_(
             tree.gate.holdings.wrote(file.token)
     else:
         allowed = await _allow(tree, change.op, node, caller)
-        _confirm_owner(tree, change, node, caller)
         with _reach(tree, node, change) as at:
             _disarm(tree, change, at, caller)
             _apply(change, at, tree.stat(node))
@@ -84,15 +83,6 @@ def _note(tree: Tree, node: Node, change: Change) -> None:
         tree.changes.changed(path)
     elif (change.mode, change.uid, change.gid) != (None, None, None):
         tree.changes.tree_changed(path)
-
-
-def _confirm_owner(tree: Tree, change: Change, node: Node, caller: Caller) -> None:
-    """A chown(2) that names nobody takes set-id bits away: its owner's to do (notify_change, fs/attr.c)."""
-    if change != _NOTHING or node.is_dir or not tree.owner.disarms(caller):
-        return
-    found = tree.stat(node)
-    if found.st_mode & (stat.S_ISUID | stat.S_ISGID) and found.st_uid != caller.uid:
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
 
 def _disarm(tree: Tree, change: Change, at: str | int, caller: Caller) -> None:

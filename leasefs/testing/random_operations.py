@@ -132,7 +132,8 @@ def _closed(at: int) -> Step:
     return lambda side: os.close(side.open.pop(at % len(side.open))[0]) if side.open else None
 
 
-def _write(side: Side, name: str, data: bytes, flags: int) -> object:
+def write(side: Side, name: str, data: bytes, flags: int) -> object:
+    """Open, write, close."""
     fd = os.open(side.path(name), flags | os.O_NONBLOCK, 0o666)
     try:
         return os.write(fd, data)
@@ -215,10 +216,12 @@ def _by_name(dice: random.Random) -> list[Step]:
     one, two = dice.choice(names), dice.choice(names)
     data, at, size = dice.randbytes(dice.randrange(1, 9)), dice.randrange(9), dice.randrange(12)
     mode, uid, gid = dice.choice(_MODES), dice.choice([-1, *USERS]), dice.choice([-1, SHARED_GROUP])
+    if uid == -1:
+        gid = SHARED_GROUP  # who names nobody is not told apart from a write (docs/SEMANTICS.md)
     return [
-        lambda s: _write(s, one, data, os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
-        lambda s: _write(s, one, data, os.O_WRONLY | os.O_CREAT | os.O_APPEND),
-        lambda s: _write(s, one, data, os.O_WRONLY),
+        lambda s: write(s, one, data, os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
+        lambda s: write(s, one, data, os.O_WRONLY | os.O_CREAT | os.O_APPEND),
+        lambda s: write(s, one, data, os.O_WRONLY),
         lambda s: _read(s, one),
         lambda s: os.mkdir(s.path(one), mode | 0o500),
         lambda s: os.mkdir(s.path(one), mode | 0o500),

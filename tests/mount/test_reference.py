@@ -19,7 +19,17 @@ import pytest
 from leasefs.testing.eventually import eventually
 from leasefs.testing.mount_trees import snapshot
 from leasefs.testing.mounted import mounted
-from leasefs.testing.random_operations import NAMES, USERS, Side, answer, by, chosen, described
+from leasefs.testing.random_operations import (
+    NAMES,
+    SHARED_GROUP,
+    USERS,
+    Side,
+    answer,
+    by,
+    chosen,
+    described,
+    write,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -89,13 +99,11 @@ FOUND: dict[str, list[Step]] = {
         by(1234, lambda s: os.mknod(s.path("a"), stat.S_IFSOCK | 0o2755)),
         lambda s: described(os.lstat(s.path("a"))),
     ],
-    "a chown that names nobody, by a stranger, of a program with set-id bits": [
-        lambda s: os.close(os.open(s.path("a"), os.O_CREAT, 0o755)),
-        by(1234, lambda s: os.chown(s.path("a"), -1, -1)),
-        lambda s: os.chmod(s.path("a"), 0o4755),
-        by(1234, lambda s: os.chown(s.path("a"), -1, -1)),
-        lambda s: described(os.lstat(s.path("a"))),
-        lambda s: os.chown(s.path("a"), -1, -1),
+    "a write by another user of its group to a file with set-id bits": [
+        lambda s: os.close(os.open(s.path("a"), os.O_CREAT, 0o775)),
+        lambda s: os.chown(s.path("a"), 65534, SHARED_GROUP),
+        lambda s: os.chmod(s.path("a"), 0o2775),
+        by(1234, lambda s: write(s, "a", b"x", os.O_WRONLY)),
         lambda s: described(os.lstat(s.path("a"))),
     ],
     "an open directory that was removed, after another one was removed beneath": [
