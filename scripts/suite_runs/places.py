@@ -117,8 +117,11 @@ def _mounted(source: str, mountpoint: str, xdg: str, user: int | None) -> Iterat
     try:
         leasefs("claim", "**", "--ttl", "12h", "--quiet", cwd=mountpoint)
         yield
-    finally:
-        leasefs("unmount", mountpoint)
+    except BaseException:
+        # What was cut short may have left programs behind that are still in there.
+        leasefs("unmount", "--lazy", mountpoint)
+        raise
+    leasefs("unmount", mountpoint)
 
 
 def _leasefs() -> str:
