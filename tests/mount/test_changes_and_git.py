@@ -319,7 +319,7 @@ def test_git_sees_all_that_changed(watched: Watched) -> None:
     run(watched, 60)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 110))
 def test_git_sees_all_that_changed_for_long(watched: Watched) -> None:
     run(watched, 500)

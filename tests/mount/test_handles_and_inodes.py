@@ -158,7 +158,7 @@ class TestNothingGrows:
     """What was forgotten by the kernel is forgotten by the mount."""
 
     @pytest.mark.parametrize(
-        "count", [10_000, pytest.param(1_000_000, marks=pytest.mark.slow)], ids=["few", "million"]
+        "count", [10_000, pytest.param(1_000_000, marks=pytest.mark.long)], ids=["few", "million"]
     )
     def test_over_creates_and_deletes(self, mount: Mounted, here: Path, count: int) -> None:
         churn(here, 2_000)

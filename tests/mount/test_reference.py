@@ -87,7 +87,7 @@ def test_the_same_operations_have_the_same_answers(
     compare(sides, f"{seed}-{len(users)}", at_random(seed, users))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("users", [(0,), USERS], ids=["root", "users"])
 @pytest.mark.parametrize("seed", MANY)
 def test_over_many_seeds(sides: tuple[Path, Path], seed: int, users: tuple[int, ...]) -> None:
@@ -140,7 +140,7 @@ def two_ways(place: Path) -> Iterator[tuple[Path, Path]]:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 60))]
+    "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 60))]
 )
 def test_what_is_done_beneath_is_seen_a_moment_later(
     two_ways: tuple[Path, Path], seed: int

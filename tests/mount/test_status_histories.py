@@ -228,7 +228,7 @@ def test_status_is_never_wrong(history: History) -> None:
     history.run(15)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 103))
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_status_is_never_wrong_for_long(history: History) -> None:
