@@ -38,6 +38,11 @@ class _Milestone(NamedTuple):
 class KernelCache(Protocol):
     """What the operations and the watcher need to tell the kernel."""
 
+    @property
+    def forgets_all(self) -> bool:
+        """Whether `expire_all_names` works: else nobody can take back that a name is not there."""
+        ...
+
     def drop_attributes_now(self, number: int) -> None:
         """The attributes of the inode that is being asked about are not what the kernel believes."""
         ...
@@ -66,6 +71,8 @@ class KernelCache(Protocol):
 class Uncached:
     """No kernel: for operations that run without a mount."""
 
+    forgets_all = True
+
     def drop_attributes_now(self, number: int) -> None:
         """Nothing is cached."""
 
@@ -93,11 +100,19 @@ class FuseCache:
         self._notices = notices
         self._queue: queue.SimpleQueue[_Notice | _Milestone | None] = queue.SimpleQueue()
         self._over = False
+        self._forgets_all: bool | None = None
         self._thread = threading.Thread(target=self._run, name="invalidation", daemon=True)
 
     def start(self) -> None:
         """Begin to tell. Only once requests are served."""
         self._thread.start()
+
+    @property
+    def forgets_all(self) -> bool:
+        """Tried once, when somebody wants to know; costs nothing while little is cached."""
+        if self._forgets_all is None:
+            self._forgets_all = self.expire_all_names()
+        return self._forgets_all
 
     def stop(self) -> None:
         """Tell nothing any more. Waits for a notice that is being given, unless the mount is at fault.

@@ -181,8 +181,10 @@ class Tree:
 
     def nothing_s(self, parent: Node) -> float:
         """How long the kernel may remember that a name in this directory is not there."""
-        # Names missing in the root are not among what can be taken back when events were lost.
-        return SURE_S if parent.watch >= 0 and parent is not self.inodes.root else UNSURE_S
+        if parent.watch < 0 or parent is self.inodes.root or not self.cache.forgets_all:
+            # What is missing in the root, and anything before Linux 6.16, cannot be taken back when events were lost.
+            return UNSURE_S
+        return SURE_S
 
     def forget(self, number: int, lookups: int) -> None:
         """The kernel dropped `lookups` references to an inode."""

@@ -1,4 +1,4 @@
-"""inotify(7) as it answers where a user's watches or instances run out, for one process."""
+"""A kernel with less than this one, for one process: watches, instances, or what it can be told."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 
 from leasefs.mount import outside
 from leasefs.mount.inotify import Inotify
+from leasefs.mount.notices import Notices
 
 
 def allow_watches(left: str) -> None:
@@ -28,3 +29,12 @@ def allow_watches(left: str) -> None:
             return super().watch(directory_fd)
 
     vars(outside)["Inotify"] = Few
+
+
+def be_older() -> None:
+    """As before Linux 6.16: names can be taken back one by one only."""
+
+    def all_entries(self: Notices) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    type.__setattr__(Notices, "all_entries", all_entries)

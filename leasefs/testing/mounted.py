@@ -34,7 +34,7 @@ from leasefs.mount.mountpoint import MountOptions
 from leasefs.mount.refusals import RefusalLog
 from leasefs.mount.serve import serve
 from leasefs.mount.telling_git import git_told
-from leasefs.testing.few_watches import allow_watches
+from leasefs.testing.few_watches import allow_watches, be_older
 from leasefs.testing.static_holdings import StaticHoldings, held
 from leasefs.testing.unchecked import check_nothing
 
@@ -172,6 +172,7 @@ def main() -> None:
     parser.add_argument("--unchecked", action="store_true")
     parser.add_argument("--watches")
     parser.add_argument("--descriptors", type=int)
+    parser.add_argument("--older-kernel", action="store_true")
     parser.add_argument("--fsmonitor", action="store_true")
     args = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
@@ -179,6 +180,8 @@ def main() -> None:
         check_nothing()
     if args.descriptors is not None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (args.descriptors, args.descriptors))
+    if args.older_kernel:
+        be_older()
     if args.watches is not None:
         allow_watches(args.watches)
     options = MountOptions(

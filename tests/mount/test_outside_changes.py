@@ -368,9 +368,22 @@ def test_whoever_stands_in_a_directory_goes_on_standing_there(scene: Scene) -> N
 
 def test_events_that_were_lost(scene: Scene, pair: Pair) -> None:
     """More happened at once than the kernel keeps: everything is asked for again, absence included."""
+    loses_events(pair.mount, scene)
+
+
+def test_events_that_were_lost_with_an_older_kernel(place: Path) -> None:
+    base = place / "older"
+    for name in ("source/d", "mount"):
+        (base / name).mkdir(parents=True)
+    flags = ("--lease", "**", "--older-kernel")
+    with mounted(str(base / "source"), str(base / "mount"), *flags) as child:
+        loses_events(child, Scene(base / "source/d", base / "mount/d", base))
+
+
+def loses_events(child: Mounted, scene: Scene) -> None:
     make(scene.beneath)
     look_at_all(scene.mount)
-    pair.mount.process.send_signal(signal.SIGSTOP)
+    child.process.send_signal(signal.SIGSTOP)
     try:
         queue = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
         for at in range(queue // 2 + 100):
@@ -383,7 +396,7 @@ def test_events_that_were_lost(scene: Scene, pair: Pair) -> None:
         (scene.beneath / "d/sub/f").write_text("longer")
         linked_again(scene.beneath / "link")
     finally:
-        pair.mount.process.send_signal(signal.SIGCONT)
+        child.process.send_signal(signal.SIGCONT)
     appears(scene.mount / "n")
     appears(scene.mount / "d/nothing")
     vanishes(scene.mount / "d/f")
