@@ -184,6 +184,9 @@ class Inodes:
             # A directory has one name: the newest is true, an older one is a rename made elsewhere.
             for old_parent, old_name in node.names():
                 self.lose_name(node, old_parent, old_name)
+            if node is parent:
+                return
+            self._part(parent, node)
         if node.parent is None:
             node.parent, node.name = parent, name
         else:
@@ -192,6 +195,18 @@ class Inodes:
                 return
             node.more.add((parent, name))
         parent.children += 1
+
+    def _part(self, directory: Node, above: Node) -> None:
+        """What is about to lie in `directory` was above it: somebody moved what is between, unheard of yet.
+
+        Without this the two would lie below each other, and a path would have no end.
+        """
+        here: Node | None = directory
+        while here is not None:
+            if here.parent is above:
+                self.lose_name(here, above, here.name)
+                return
+            here = here.parent
 
     def lose_name(self, node: Node, parent: Node, name: bytes) -> None:
         """The node is no longer at this name."""

@@ -366,6 +366,24 @@ def test_whoever_stands_in_a_directory_goes_on_standing_there(scene: Scene) -> N
         asked.close()
 
 
+def test_directories_that_changed_places_are_asked_about_at_once(scene: Scene) -> None:
+    """The lower one is looked into before the mount has heard that it is the upper one now."""
+    (scene.beneath / "d/sub").mkdir(parents=True)
+    appears(scene.mount / "d/sub")
+    for at in range(5):
+        place = os.open(scene.mount / "d/sub", os.O_RDONLY)
+        (scene.beneath / "d/sub").rename(scene.beneath / "sub")
+        (scene.beneath / "d").rename(scene.beneath / "sub/d")
+        with contextlib.suppress(OSError):
+            os.stat("d", dir_fd=place)
+            os.mkdir(f"d/{at}", dir_fd=place)
+        os.close(place)
+        appears(scene.mount / "sub/d")
+        (scene.beneath / "sub/d").rename(scene.beneath / "d")
+        (scene.beneath / "sub").rename(scene.beneath / "d/sub")
+        appears(scene.mount / "d/sub")
+
+
 def test_events_that_were_lost(scene: Scene, pair: Pair) -> None:
     """More happened at once than the kernel keeps: everything is asked for again, absence included."""
     loses_events(pair.mount, scene)

@@ -191,3 +191,25 @@ def _act(inodes: Inodes, step: tuple[object, ...]) -> None:
                 if known == name:
                     assert node is not None
                     inodes.lose_name(node, parent, known)
+
+
+def test_directories_that_changed_places_do_not_lie_below_each_other() -> None:
+    """Somebody moved `d/sub` up and `d` below it; the second is heard of first."""
+    inodes = table()
+    above = told(inodes, inodes.root, b"d", Found(7, DIRECTORY))
+    below = told(inodes, above, b"sub", Found(8, DIRECTORY))
+    told(inodes, below, b"d", Found(7, DIRECTORY))
+    assert inodes.path(above) is None
+    assert inodes.path(below) is None
+    told(inodes, inodes.root, b"sub", Found(8, DIRECTORY))
+    assert inodes.path(above) == b"sub/d"
+    assert inodes.forget(7, 2) == [above]
+    assert inodes.forget(8, 2) == [below]
+
+
+def test_a_directory_never_lies_in_itself() -> None:
+    inodes = table()
+    node = told(inodes, inodes.root, b"d", Found(7, DIRECTORY))
+    told(inodes, node, b".", Found(7, DIRECTORY))
+    assert inodes.path(node) is None
+    assert inodes.forget(7, 2) == [node]
