@@ -204,3 +204,35 @@ def test_the_kernel_lets_go_of_whoever_is_killed_before_it_was_heard(mount: Moun
     finally:
         mount.process.send_signal(signal.SIGCONT)
     assert Path(mount.root, "in/g").read_text() == "old\n"
+
+
+@pytest.mark.slow
+def test_an_unmount_loses_no_acknowledged_byte(mount: Mounted) -> None:
+    """SIGTERM in the middle of writes, through a descriptor and through a mapping."""
+    program = (
+        "import mmap, sys\n"
+        "root = sys.argv[1]\n"
+        "at = 0\n"
+        "while True:\n"
+        "    with open(root + '/in/f', 'r+b') as file:\n"
+        "        file.truncate(4096)\n"
+        "        with mmap.mmap(file.fileno(), 4096) as mapping: mapping[:8] = b'%08d' % at\n"
+        "    with open(root + '/in/g', 'a') as file: file.write(f'{at}\\n')\n"
+        "    print(at, flush=True)\n"
+        "    at += 1\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, mount.root],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout
+        for _ in range(50):
+            process.stdout.readline()
+        mount.process.send_signal(signal.SIGTERM)
+        assert mount.process.wait(timeout=15) == 0
+        told = process.communicate(timeout=10)[0].split()
+    written = Path(mount.source, "in/g").read_text().split()[1:]
+    assert written[: int(told[-1]) + 1] == [str(at) for at in range(int(told[-1]) + 1)]
+    assert int(Path(mount.source, "in/f").read_bytes()[:8]) >= int(told[-1])
