@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import stat
 import subprocess
 import sys
@@ -384,45 +383,6 @@ def test_directories_that_changed_places_are_asked_about_at_once(scene: Scene) -
         appears(scene.mount / "d/sub")
 
 
-def test_events_that_were_lost(scene: Scene, pair: Pair) -> None:
-    """More happened at once than the kernel keeps: everything is asked for again, absence included."""
-    loses_events(pair.mount, scene)
-
-
-def test_events_that_were_lost_with_an_older_kernel(place: Path) -> None:
-    base = place / "older"
-    for name in ("source/d", "mount"):
-        (base / name).mkdir(parents=True)
-    flags = ("--lease", "**", "--older-kernel")
-    with mounted(str(base / "source"), str(base / "mount"), *flags) as child:
-        loses_events(child, Scene(base / "source/d", base / "mount/d", base))
-
-
-def loses_events(child: Mounted, scene: Scene) -> None:
-    make(scene.beneath)
-    look_at_all(scene.mount)
-    child.process.send_signal(signal.SIGSTOP)
-    try:
-        queue = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
-        for at in range(queue // 2 + 100):
-            (scene.beneath / "f").chmod(0o600 + at % 2)
-            (scene.beneath / "link").lstat()
-            os.utime(scene.beneath / "d")
-        for name in ("n", "d/nothing"):
-            (scene.beneath / name).touch()
-        (scene.beneath / "d/f").unlink()
-        (scene.beneath / "d/sub/f").write_text("longer")
-        linked_again(scene.beneath / "link")
-    finally:
-        child.process.send_signal(signal.SIGCONT)
-    appears(scene.mount / "n")
-    appears(scene.mount / "d/nothing")
-    vanishes(scene.mount / "d/f")
-    eventually(lambda: (scene.mount / "d/sub/f").stat().st_size == len("longer"), SEEN_WITHIN_S)
-    eventually(lambda: os.readlink(scene.mount / "link") == "new", SEEN_WITHIN_S)
-    assert sorted(os.listdir(scene.mount / "d")) == ["nothing", "sub"]
-
-
 def test_directories_that_come_and_go_beneath_leave_nothing_behind(
     scene: Scene, pair: Pair
 ) -> None:
@@ -441,33 +401,3 @@ def test_directories_that_come_and_go_beneath_leave_nothing_behind(
         (scene.mount / "d/f").exists()
         shutil.rmtree(scene.beneath / "d")
     eventually(lambda: held() < before + 40, SEEN_WITHIN_S)
-
-
-@pytest.mark.parametrize(
-    ("left", "setting"), [("1", "max_user_watches"), ("none", "max_user_instances")]
-)
-def test_where_watches_or_instances_run_out_it_takes_a_second(
-    place: Path, capfd: pytest.CaptureFixture[str], left: str, setting: str
-) -> None:
-    base = place / setting
-    for name in ("source/d", "mount"):
-        (base / name).mkdir(parents=True)
-    (base / "source/d/f").write_text("old")
-    flags = ("--lease", "**", "--watches", left)
-    with mounted(str(base / "source"), str(base / "mount"), *flags):
-        sees_within_a_second(base)
-    assert setting in capfd.readouterr().err
-
-
-def sees_within_a_second(base: Path) -> None:
-    mount = base / "mount"
-    assert (mount / "d/f").read_text() == "old"
-    assert not (mount / "d/n").exists()
-    (base / "source/d/f").write_text("longer")
-    assert (mount / "d/f").read_text() == "longer"
-    (base / "source/d/n").touch()
-    (base / "source/d/f").chmod(0o640)
-    eventually((mount / "d/n").exists, SEEN_WITHIN_S)
-    eventually(lambda: (mount / "d/f").stat().st_mode & 0o777 == 0o640, SEEN_WITHIN_S)
-    (base / "source/d/f").unlink()
-    eventually(lambda: not (mount / "d/f").exists(), SEEN_WITHIN_S)
