@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.mount, pytest.mark.root]
 
-# Within this everything is to be seen; the figures usually met are in docs/SEMANTICS.md. Far below the hour
-# for which the kernel would believe what it has.
+# Far below the hour for which the kernel would believe what it has; usual figures are in docs/SEMANTICS.md.
 SEEN_WITHIN_S = 5.0
 
 
@@ -78,8 +77,7 @@ def look_at_all(tree: Path) -> None:
         for name in files:
             with contextlib.suppress(OSError):
                 Path(directory, name).read_bytes()
-    for name in ("n", "g/f", "f/f"):
-        (tree / name).exists()
+    _ = [(tree / name).exists() for name in ("n", "g/f", "f/f")]
 
 
 def make(tree: Path) -> None:
