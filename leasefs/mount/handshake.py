@@ -44,6 +44,7 @@ class Handshake:
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.libfuse_fd = theirs.detach()
         self._offered: int | None = None
+        self._unique = 0
 
     async def step(self) -> bool:
         """Do the next half, after which libfuse can go on reading; True when all is done.
@@ -55,9 +56,13 @@ class Handshake:
             await trio.lowlevel.wait_readable(self._device_fd)
             request = os.read(self._device_fd, _LONGEST)
             self._offered = offered_flags(request)
+            self._unique = _REQUEST_HEADER.unpack_from(request)[2]
             self._ours.send(request)
             return False
-        reply = completed(self._ours.recv(_LONGEST), self._offered)
+        reply = self._ours.recv(_LONGEST)
+        if len(reply) < _REPLY_HEADER.size or _REPLY_HEADER.unpack_from(reply)[2] != self._unique:
+            raise OSError(71, "FUSE_INIT was answered by something else")
+        reply = completed(reply, self._offered)
         os.write(self._device_fd, reply)
         os.dup2(self._device_fd, self.libfuse_fd, inheritable=False)
         self.close()

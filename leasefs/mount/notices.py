@@ -8,6 +8,7 @@ hold one while we owe it an answer: never do either on the loop.
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 
@@ -23,10 +24,19 @@ _HEADER = struct.Struct("=IiQ")
 
 
 class Notices:
-    """Notices over the connection `fd`, which stays the caller's."""
+    """Notices over the connection `fd`, which stays the caller's.
+
+    Until `begin` nothing is sent, and the kernel counts as knowing nothing: before the first exchange the
+    descriptor is not the connection yet, and what is written would be taken for libfuse's answer to it.
+    """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        self._begun = False
+
+    def begin(self) -> None:
+        """The first exchange with the kernel is over."""
+        self._begun = True
 
     def expire(self, parent: int, name: bytes) -> None:
         """Have the entry looked up again. Raises FileNotFoundError if the kernel does not know it."""
@@ -47,7 +57,7 @@ class Notices:
             FileNotFoundError: the kernel does not know the inode.
         """
         offset = 0 if pages else -1
-        os.write(self._fd, _INODE.pack(_INODE.size, _NOTIFY_INVAL_INODE, 0, number, offset, 0))
+        self._write(_INODE.pack(_INODE.size, _NOTIFY_INVAL_INODE, 0, number, offset, 0))
 
     def all_entries(self) -> None:
         """Have every entry looked up again, those that are not there included; takes no lock.
@@ -55,9 +65,14 @@ class Notices:
         Raises:
             OSError: EINVAL before Linux 6.16.
         """
-        os.write(self._fd, _HEADER.pack(_HEADER.size, _NOTIFY_INC_EPOCH, 0))
+        self._write(_HEADER.pack(_HEADER.size, _NOTIFY_INC_EPOCH, 0))
 
     def _send(self, parent: int, name: bytes, flags: int) -> None:
         length = _FORM.size + len(name) + 1
         head = _FORM.pack(length, _NOTIFY_INVAL_ENTRY, 0, parent, len(name), flags)
-        os.write(self._fd, head + name + b"\0")
+        self._write(head + name + b"\0")
+
+    def _write(self, message: bytes) -> None:
+        if not self._begun:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        os.write(self._fd, message)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from leasefs.mount.handshake import Handshake
@@ -49,8 +50,12 @@ class _Free:
 class Pump:
     """What pyfuse3 sees of `trio.lowlevel`; one for each connection."""
 
-    def __init__(self, handshake: Handshake | None = None) -> None:
+    def __init__(
+        self, handshake: Handshake | None = None, begun: Callable[[], None] = lambda: None
+    ) -> None:
+        """`begun` is called once the handshake is over."""
         self._handshake = handshake
+        self._begun = begun
         self._poll: select.poll | None = None
         self._others = trio.lowlevel.ParkingLot()
         self._waiting = False
@@ -97,6 +102,7 @@ class Pump:
         try:
             if await handshake.step():
                 self._handshake = None
+                self._begun()
             return self._handshake is not None
         finally:
             self._waiting = False

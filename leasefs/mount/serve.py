@@ -152,7 +152,8 @@ async def serve(
             changes=changes,
             watched=local,
         )
-        _init(Operations(tree, xattrs=options.xattrs), handshake, options)
+        pump = Pump(handshake, notices.begin)
+        _init(Operations(tree, xattrs=options.xattrs), handshake.libfuse_fd, pump, options)
         beside = Beside(
             [tree.outside.run, tree.listings.tidy],
             cache,
@@ -185,12 +186,12 @@ def raise_file_limit() -> int:
     return hard
 
 
-def _init(operations: Operations, handshake: Handshake, options: MountOptions) -> None:
+def _init(operations: Operations, fd: int, pump: Pump, options: MountOptions) -> None:
     # The module global that pyfuse3 waits by; its own `pyfuse3.asyncio` replaces it likewise.
-    vars(pyfuse3)["trio"] = PumpedTrio(Pump(handshake))
+    vars(pyfuse3)["trio"] = PumpedTrio(pump)
     try:
         # libfuse takes a connection that is mounted already by this name.
-        pyfuse3.init(operations, f"/dev/fd/{handshake.libfuse_fd}", set())
+        pyfuse3.init(operations, f"/dev/fd/{fd}", set())
     except RuntimeError as error:
         raise NotMounted(f"mount on {options.mountpoint} failed: {error}") from error
 

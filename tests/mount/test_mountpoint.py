@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -221,3 +222,32 @@ def test_an_ordinary_user_mounts_in_place(base: Path, fuse_for_all: None) -> Non
         with pytest.raises(PermissionError):
             os.listdir(root)
     assert (base / "source/f").read_text() == "new\n"
+
+
+@pytest.mark.parametrize("attempt", range(5))
+def test_changes_and_visitors_while_it_is_being_mounted(base: Path, attempt: int) -> None:
+    """Whatever happens beneath and at the mountpoint meanwhile, the first exchange with the kernel comes first."""
+    source, mountpoint = base / "source", base / "mount"
+    over = threading.Event()
+
+    def change() -> None:
+        while not over.is_set():
+            (source / "coming").write_text("x")
+            (source / "coming").unlink()
+
+    def visit() -> None:
+        while not over.is_set():
+            os.stat(mountpoint)
+
+    threads = [threading.Thread(target=work, daemon=True) for work in (change, visit)]
+    for thread in threads:
+        thread.start()
+    try:
+        with mounted(str(source), str(mountpoint), "--lease", "**"):
+            (mountpoint / "f").write_text(str(attempt))
+            over.set()
+            for thread in threads:
+                thread.join(30)
+                assert not thread.is_alive()
+    finally:
+        over.set()

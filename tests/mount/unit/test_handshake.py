@@ -92,3 +92,16 @@ async def test_afterwards_libfuse_talks_to_the_kernel_itself(
     kernel.send(b"next request")
     assert os.read(handshake.libfuse_fd, 4096) == b"next request"
     assert not os.get_inheritable(handshake.libfuse_fd)
+
+
+@pytest.mark.trio
+async def test_whatever_is_not_the_answer_is_a_protocol_error(
+    ends: tuple[Handshake, socket.socket],
+) -> None:
+    handshake, kernel = ends
+    kernel.send(request(OURS))
+    await handshake.step()
+    os.write(handshake.libfuse_fd, struct.pack("<IiQ", 16, 3, 0))
+    with pytest.raises(OSError, match="by something else"):
+        await handshake.step()
+    handshake.close()

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 def ends() -> Iterator[tuple[FuseCache, socket.socket]]:
     """A cache, and the kernel's end of the connection."""
     kernel, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    cache = FuseCache(Notices(ours.fileno()))
+    notices = Notices(ours.fileno())
+    notices.begin()
+    cache = FuseCache(notices)
     yield cache, kernel
     cache.stop()
     kernel.close()
@@ -36,6 +38,28 @@ def heard(kernel: socket.socket) -> tuple[int, tuple[int, ...] | bytes]:
     if code == 2:
         return code, struct.unpack_from("=Qqq", message, 16)
     return code, message[16:]
+
+
+def test_nothing_is_said_before_the_first_exchange() -> None:
+    """It would be taken for libfuse's answer to FUSE_INIT, which the kernel then waits for without end."""
+    kernel, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    notices = Notices(ours.fileno())
+    for say in (
+        lambda: notices.expire(1, b"name"),
+        lambda: notices.drop(1, b"name"),
+        lambda: notices.inode(1, pages=True),
+        notices.all_entries,
+    ):
+        with pytest.raises(FileNotFoundError):
+            say()
+    kernel.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        kernel.recv(1)
+    notices.begin()
+    notices.expire(1, b"name")
+    assert heard(kernel)[0] == 3
+    kernel.close()
+    ours.close()
 
 
 def test_at_once_without_the_thread(ends: tuple[FuseCache, socket.socket]) -> None:
