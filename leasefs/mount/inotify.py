@@ -23,7 +23,7 @@ IGNORED = 0x8000
 IS_DIRECTORY = 0x40000000
 
 # A close after writing is the only word of stores made through a mapping.
-_CHANGES = CLOSE_WRITE | ATTRIB | MODIFY | MOVED_FROM | MOVED_TO | CREATE | DELETE
+CHANGES = CLOSE_WRITE | ATTRIB | MODIFY | MOVED_FROM | MOVED_TO | CREATE | DELETE
 _ONLYDIR = 0x01000000
 _DONT_FOLLOW = 0x02000000
 _EXCL_UNLINK = 0x04000000
@@ -53,17 +53,14 @@ class Inotify:
         """End all watches."""
         os.close(self.fd)
 
-    def watch(self, directory_fd: int) -> int:
-        """Watch an open directory (O_PATH will do); returns the watch, the same one when asked again."""
+    def watch(self, directory_fd: int, kinds: int = CHANGES) -> int:
+        """Watch an open directory (O_PATH will do) for these kinds of changes.
+
+        Returns the watch, the same one when asked again.
+        """
         # "/." makes the path end in the directory itself and not in the link to it.
         path = b"/proc/self/fd/%d/." % directory_fd
-        flags = _CHANGES | _ONLYDIR | _DONT_FOLLOW | _EXCL_UNLINK
-        return _checked(_libc.inotify_add_watch(self.fd, path, flags))
-
-    def watch_below(self, directory_fd: int, name: bytes) -> int:
-        """Watch the directory of this name in an open one. ENOTDIR if it is something else."""
-        path = b"/proc/self/fd/%d/%s" % (directory_fd, name)
-        flags = _CHANGES | _ONLYDIR | _DONT_FOLLOW | _EXCL_UNLINK
+        flags = kinds | _ONLYDIR | _DONT_FOLLOW | _EXCL_UNLINK
         return _checked(_libc.inotify_add_watch(self.fd, path, flags))
 
     def unwatch(self, watch: int) -> None:

@@ -6,7 +6,7 @@ import errno
 import os
 
 from leasefs.mount import outside
-from leasefs.mount.inotify import Inotify
+from leasefs.mount.inotify import CHANGES, Inotify
 from leasefs.mount.notices import Notices
 
 
@@ -22,11 +22,11 @@ def allow_watches(left: str) -> None:
             super().__init__()
             self.left = int(left)
 
-        def watch(self, directory_fd: int) -> int:
+        def watch(self, directory_fd: int, kinds: int = CHANGES) -> int:
             self.left -= 1
             if self.left < 0:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            return super().watch(directory_fd)
+            return super().watch(directory_fd, kinds)
 
     vars(outside)["Inotify"] = Few
 
