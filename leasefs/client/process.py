@@ -33,6 +33,17 @@ def is_stopped(pid: int) -> bool:
         return False
 
 
+def status_fields(process: int | str, *names: str) -> dict[str, str]:
+    """These fields of a process or thread, by name and as they stand (proc_pid_status(5)); "self" is this one.
+
+    Raises:
+        OSError: it is gone, or out of sight.
+    """
+    with open(f"/proc/{process}/status", encoding="utf-8", errors="replace") as file:
+        fields = dict(line.split(":", 1) for line in file)
+    return {name: fields[name].strip() for name in names}
+
+
 def program_name(pid: int) -> str:
     """What the process runs: its command's last path component, or `comm`; `?` if it is gone."""
     try:

@@ -15,6 +15,8 @@ import platform
 import struct
 from typing import NamedTuple
 
+from leasefs.client.process import status_fields
+
 # The same numbers on every architecture but alpha (syscalls.tbl).
 _SYS_OPEN_TREE = 428
 _SYS_MOVE_MOUNT = 429
@@ -62,8 +64,7 @@ def permitted() -> bool:
 
 
 def _effective_capabilities() -> int:
-    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
-        return next(int(line.split()[1], 16) for line in status if line.startswith("CapEff:"))
+    return int(status_fields("self", "CapEff")["CapEff"], 16)
 
 
 def handle_of(fd: int) -> Handle:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from leasefs.client.process import status_fields
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -45,10 +47,9 @@ _HARMLESS = _mask(
 def is_asked_to_end(thread: int) -> bool:
     """Whether a signal is pending for the thread that would end it, or that asks it to end."""
     try:
-        with open(f"/proc/{thread}/status", encoding="ascii", errors="replace") as file:
-            fields = dict(line.split(":", 1) for line in file if line.startswith(("Sig", "Shd")))
-        pending = int(fields["SigPnd"], 16) | int(fields["ShdPnd"], 16)
-        blocked, ignored, caught = (int(fields[key], 16) for key in ("SigBlk", "SigIgn", "SigCgt"))
+        fields = status_fields(thread, "SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt")
+        own, shared, blocked, ignored, caught = (int(mask, 16) for mask in fields.values())
+        pending = own | shared
     except (OSError, KeyError, ValueError):
         return False  # gone, or not ours to see
     if pending & _KILL:

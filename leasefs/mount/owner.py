@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from leasefs.client.process import status_fields
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -51,10 +53,7 @@ def take_set_ids(at: int | str, pid: int) -> bool:
 def _groups_of(pid: int) -> frozenset[int]:
     """The groups of a process (proc(5)); none if it is gone or out of sight."""
     try:
-        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as lines:
-            told = dict(
-                line.split(":", 1) for line in lines if line.startswith(("Gid:", "Groups:"))
-            )
+        told = status_fields(pid, "Gid", "Groups")
     except OSError:
         return frozenset()
     # Real, effective, saved, and that for file systems, which is the one that counts.
