@@ -8,6 +8,7 @@ the layout of a message (include/uapi/linux/fuse.h).
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import struct
@@ -61,7 +62,7 @@ class Handshake:
             return False
         reply = self._ours.recv(_LONGEST)
         if len(reply) < _REPLY_HEADER.size or _REPLY_HEADER.unpack_from(reply)[2] != self._unique:
-            raise OSError(71, "FUSE_INIT was answered by something else")
+            raise OSError(errno.EPROTO, "FUSE_INIT was answered by something else")
         reply = completed(reply, self._offered)
         os.write(self._device_fd, reply)
         os.dup2(self._device_fd, self.libfuse_fd, inheritable=False)
@@ -77,9 +78,9 @@ class Handshake:
 def offered_flags(request: bytes) -> int:
     """The flags of the kernel's FUSE_INIT. Raises OSError EPROTO if it is another message."""
     if len(request) < _REQUEST_HEADER.size + _VERSION.size:
-        raise OSError(71, "the connection did not begin with FUSE_INIT")
+        raise OSError(errno.EPROTO, "the connection did not begin with FUSE_INIT")
     if _REQUEST_HEADER.unpack_from(request)[1] != _INIT:
-        raise OSError(71, "the connection did not begin with FUSE_INIT")
+        raise OSError(errno.EPROTO, "the connection did not begin with FUSE_INIT")
     flags: int = _VERSION.unpack_from(request, _REQUEST_HEADER.size)[3]
     return flags
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 import stat
 from typing import TYPE_CHECKING
 
+from leasefs.core.paths import join
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -238,14 +240,15 @@ class Inodes:
         parts.reverse()
         return b"/".join(parts)
 
+    def path_at(self, directory: Node, name: bytes) -> bytes | None:
+        """The path of a name in a directory, or None if the directory has no name (any more)."""
+        above = self.path(directory)
+        return None if above is None else join(above, name)
+
     def paths(self, node: Node) -> list[bytes]:
         """Every known path of a node (hard links)."""
-        found = []
-        for parent, name in node.names():
-            above = self.path(parent)
-            if above is not None:
-                found.append(above + b"/" + name if above else name)
-        return found
+        found = (self.path_at(parent, name) for parent, name in node.names())
+        return [path for path in found if path is not None]
 
     def is_below(self, node: Node, directory: Node) -> bool:
         """Whether a name of `node` lies below `directory`, or is it."""

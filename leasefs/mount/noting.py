@@ -36,7 +36,7 @@ class Noting:
 
     def name_once_more(self, directory: Node, name: bytes, mask: int) -> None:
         """To be noted again at the next `again`."""
-        kind, path = self._kind(mask), self._path(directory, name)
+        kind, path = self._kind(mask), self._inodes.path_at(directory, name)
         if kind is not None and path is not None:
             self._once_more.append((kind, path))
 
@@ -57,7 +57,7 @@ class Noting:
         for above, other in known:
             self._tell(self._changes.changed, above, other)
         if made and len(known | {(directory, name)}) < found.st_nlink:
-            path = self._path(directory, name)
+            path = self._inodes.path_at(directory, name)
             if path is None or not path.startswith(b".git/"):
                 self._changes.everything()
 
@@ -77,14 +77,8 @@ class Noting:
         return None  # attributes, for which see `tree`
 
     def _tell(self, kind: Callable[[bytes], None] | None, directory: Node, name: bytes) -> None:
-        path = self._path(directory, name)
+        path = self._inodes.path_at(directory, name)
         if path is None:
             self._changes.everything()
         elif kind is not None:
             kind(path)
-
-    def _path(self, directory: Node, name: bytes) -> bytes | None:
-        above = self._inodes.path(directory)
-        if above is None:
-            return None
-        return above + b"/" + name if above else name
