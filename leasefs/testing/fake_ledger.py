@@ -89,3 +89,9 @@ class FakeLedger:
     def sent(self, method: str, path: str) -> list[api.Call]:
         """The calls of this method and path."""
         return [c for c in self.calls if c.method == method and c.path.partition("?")[0] == path]
+
+    def claimed(self) -> dict[str, Any]:
+        """The body of the one claim that was made."""
+        (call,) = self.sent("POST", "/v1/leases")
+        assert call.body is not None
+        return call.body

@@ -19,7 +19,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
@@ -40,6 +40,7 @@ from leasefs.testing.unchecked import check_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
 
 class Fault(Exception):
@@ -258,6 +259,14 @@ def _everyone_reaches(path: str) -> bool:
             return False
         path = os.path.dirname(path)
     return True
+
+
+class Pair(NamedTuple):
+    """A tree and two mounts of it."""
+
+    source: Path
+    mount: Mounted
+    other: Mounted
 
 
 @contextmanager

@@ -20,16 +20,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("tree", "ledger")
 
 
-def _body(ledger: FakeLedger) -> dict[str, Any]:
-    (call,) = ledger.sent("POST", "/v1/leases")
-    assert call.body is not None
-    return call.body
-
-
 def test_claim_prints_the_id_alone(here: Any, ledger: FakeLedger) -> None:
     ran = here("claim", "src/**")
     assert (ran.code, ran.out, ran.err) == (0, "L7\n", "")
-    body = _body(ledger)
+    body = ledger.claimed()
     assert body["globs"] == ["src/**"]
     assert (body["ttl_s"], body["wait"], body["mode"]) == (1800.0, False, "exclusive")
 
@@ -40,7 +34,7 @@ def test_claim_passes_every_option_on(here: Any, ledger: FakeLedger) -> None:
         *("src/*.py", "lib/**"),
     )
     assert ran.code == 0
-    body = _body(ledger)
+    body = ledger.claimed()
     assert body["globs"] == ["src/*.py", "lib/**"]
     assert (body["ttl_s"], body["mode"], body["priority"]) == (600.0, "shared", -3)
     assert (body["note"], body["wait"]) == ("why", True)
@@ -48,7 +42,7 @@ def test_claim_passes_every_option_on(here: Any, ledger: FakeLedger) -> None:
 
 def test_claim_says_what_it_took_a_name_for(here: Any, ledger: FakeLedger) -> None:
     ran = here("claim", "src", "app/[slug]/page.tsx", "new.py")
-    assert _body(ledger)["globs"][0] == "src/**"
+    assert ledger.claimed()["globs"][0] == "src/**"
     assert ran.out == "L7\n"
     assert "'src' is taken for everything below the directory src/" in ran.err
     assert "'app/[slug]/page.tsx' is taken for the existing file" in ran.err
@@ -96,7 +90,7 @@ def test_wait_with_and_without_a_duration(
     ran = here("claim", *arguments)
     assert (ran.code, ran.out) == (0, "L7\n")
     assert seen == [waits_s]
-    assert _body(ledger)["globs"] == ["src/**"]
+    assert ledger.claimed()["globs"] == ["src/**"]
 
 
 def test_waiting_is_told_once_per_change(here: Any, ledger: FakeLedger) -> None:
@@ -199,4 +193,4 @@ def test_an_absolute_path_leads_to_its_mount(
 ) -> None:
     monkeypatch.chdir(own_world)
     assert here("claim", f"{tree}/src/x.py").code == 0
-    assert _body(ledger)["globs"] == ["src/x.py"]
+    assert ledger.claimed()["globs"] == ["src/x.py"]

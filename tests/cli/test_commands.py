@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("tree", "ledger")
 
 
-def _body(ledger: FakeLedger) -> dict[str, Any]:
-    (call,) = ledger.sent("POST", "/v1/leases")
-    assert call.body is not None
-    return call.body
-
-
 def test_release_by_id_asks_nobody_else(here: Any, ledger: FakeLedger) -> None:
     ran = here("release", "L7")
     assert (ran.code, ran.out, ran.err) == (0, "", "")
@@ -129,7 +123,7 @@ def test_options_of_the_command_that_is_run_are_its_own(
     monkeypatch.setattr(blocking.Link, "stream", lambda *_: iter(()))
     ran = here("run", *line)
     assert (ran.code, ran.out) == (0, printed)
-    assert _body(ledger)["wait"] is waits
+    assert ledger.claimed()["wait"] is waits
 
 
 @pytest.mark.parametrize(
@@ -165,7 +159,7 @@ def test_c_moves_what_relative_names_mean(here: Any, ledger: FakeLedger, tree: P
         assert here("-C", "src", "claim", "x.py").code == 0
     finally:
         os.chdir(before)
-    assert _body(ledger)["globs"] == ["src/x.py"]
+    assert ledger.claimed()["globs"] == ["src/x.py"]
 
 
 def test_on_a_terminal_the_waiting_line_is_rewritten(

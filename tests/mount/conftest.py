@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasefs.testing.agents import Agent, agent_mount
+from leasefs.testing.mounted import Pair, mounted
 from leasefs.testing.own_world import World, own_world
 
 if TYPE_CHECKING:
@@ -34,6 +35,19 @@ def place() -> Iterator[Path]:
     path.chmod(0o755)
     yield path
     shutil.rmtree(path)
+
+
+@pytest.fixture(scope="module")
+def pair(place: Path) -> Iterator[Pair]:
+    """A tree, and two agents' mounts of it that hold everything."""
+    for name in ("source", "mount", "other"):
+        (place / name).mkdir()
+    source = str(place / "source")
+    with (
+        mounted(source, str(place / "mount"), "--lease", "**", "--agent", "a") as mount,
+        mounted(source, str(place / "other"), "--lease", "**", "--agent", "b") as other,
+    ):
+        yield Pair(place / "source", mount, other)
 
 
 @pytest.fixture

@@ -20,10 +20,11 @@ import pytest
 
 from leasefs.testing.eventually import eventually
 from leasefs.testing.mount_trees import NOBODY
-from leasefs.testing.mounted import Mounted, mounted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from leasefs.testing.mounted import Pair
 
 pytestmark = [pytest.mark.mount, pytest.mark.root]
 
@@ -37,24 +38,6 @@ class Scene(NamedTuple):
     beneath: Path
     mount: Path
     other: Path
-
-
-class Pair(NamedTuple):
-    source: Path
-    mount: Mounted
-    other: Mounted
-
-
-@pytest.fixture(scope="module")
-def pair(place: Path) -> Iterator[Pair]:
-    for name in ("source", "mount", "other"):
-        (place / name).mkdir()
-    source = str(place / "source")
-    with (
-        mounted(source, str(place / "mount"), "--lease", "**", "--agent", "a") as mount,
-        mounted(source, str(place / "other"), "--lease", "**", "--agent", "b") as other,
-    ):
-        yield Pair(place / "source", mount, other)
 
 
 @pytest.fixture

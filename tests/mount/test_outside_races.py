@@ -14,16 +14,18 @@ import shutil
 import stat
 import threading
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from leasefs.testing.eventually import eventually
-from leasefs.testing.mounted import mounted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
+
+    from leasefs.testing.mounted import Pair
+
 
 pytestmark = [pytest.mark.mount, pytest.mark.root, pytest.mark.slow]
 
@@ -38,16 +40,9 @@ class Sides(NamedTuple):
     other: Path
 
 
-@pytest.fixture(scope="module")
-def sides(place: Path) -> Iterator[Sides]:
-    for name in ("source", "mount", "other"):
-        (place / name).mkdir()
-    source = str(place / "source")
-    with (
-        mounted(source, str(place / "mount"), "--lease", "**", "--agent", "a"),
-        mounted(source, str(place / "other"), "--lease", "**", "--agent", "b"),
-    ):
-        yield Sides(place / "source", place / "mount", place / "other")
+@pytest.fixture
+def sides(pair: Pair) -> Sides:
+    return Sides(pair.source, Path(pair.mount.root), Path(pair.other.root))
 
 
 def change(tree: Path, dice: random.Random) -> None:

@@ -15,15 +15,9 @@ import pyfuse3
 import pytest
 import trio
 
-from leasefs.core.held import HeldView
-from leasefs.mount.control_dir import ControlDir
-from leasefs.mount.gate import Gate
-from leasefs.mount.ground import TreeOnly
 from leasefs.mount.inodes import CONTROL_NUMBER
 from leasefs.mount.operations import CHANGES, READS, Operations
-from leasefs.mount.refusals import RefusalLog
-from leasefs.mount.serve import build_tree
-from leasefs.testing.static_holdings import StaticHoldings, held
+from leasefs.testing.bare_operations import bare_operations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,24 +42,11 @@ class Caller:
 
 @pytest.fixture
 def operations(tmp_path: Path) -> Iterator[Operations]:
-    (tmp_path / "d/sub").mkdir(parents=True)
-    for name in ("f", "d/f", "d/sub/f"):
-        (tmp_path / name).write_text(name)
-    (tmp_path / "link").symlink_to("/nonexistent")
-    os.mkfifo(tmp_path / "fifo")
-    os.link(tmp_path / "f", tmp_path / "d/alias")
-    holdings = StaticHoldings(HeldView([held(1, "**")]))
-    root_fd = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
-    tree = build_tree(
-        root_fd,
-        Gate(holdings, RefusalLog(holdings.refused)),
-        TreeOnly(),
-        ControlDir({"agent": lambda: b"agent-07\n"}, 0, 0),
-        for_others=False,
-    )
-    yield Operations(tree, xattrs=True)
-    tree.close()
-    os.close(root_fd)
+    with bare_operations(tmp_path) as (operations, _):
+        (tmp_path / "link").symlink_to("/nonexistent")
+        os.mkfifo(tmp_path / "fifo")
+        os.link(tmp_path / "f", tmp_path / "d/alias")
+        yield operations
 
 
 class Dice:

@@ -12,14 +12,10 @@ import pyfuse3
 import pytest
 
 from leasefs.core.held import HeldView
-from leasefs.mount.control_dir import ControlDir
-from leasefs.mount.gate import Gate
-from leasefs.mount.ground import TreeOnly
 from leasefs.mount.handles import OpenFile
 from leasefs.mount.links import LinkedNames
 from leasefs.mount.operations import CHANGES, Operations
-from leasefs.mount.refusals import RefusalLog
-from leasefs.mount.serve import build_tree
+from leasefs.testing.bare_operations import bare_operations
 from leasefs.testing.mount_trees import snapshot
 from leasefs.testing.static_holdings import StaticHoldings, held
 
@@ -67,23 +63,9 @@ def ctx() -> Any:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    (tmp_path / "d/sub").mkdir(parents=True)
-    for name in ("f", "d/f", "d/sub/f"):
-        (tmp_path / name).write_text(name)
-    os.setxattr(tmp_path / "f", "user.had", b"1")
-    holdings = StaticHoldings(HeldView([held(1, "**")]))
-    root_fd = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
-    tree = build_tree(
-        root_fd,
-        Gate(holdings, RefusalLog(holdings.refused)),
-        TreeOnly(),
-        ControlDir({"agent": lambda: b"agent-07\n"}, 0, 0),
-        for_others=False,
-    )
-    yield Bench(Operations(tree, xattrs=True), holdings, tmp_path)
-    tree.handles.close_all()
-    tree.lower.close()
-    os.close(root_fd)
+    with bare_operations(tmp_path) as (operations, holdings):
+        os.setxattr(tmp_path / "f", "user.had", b"1")
+        yield Bench(operations, holdings, tmp_path)
 
 
 def fields(**changed: int) -> tuple[pyfuse3.EntryAttributes, Any]:
