@@ -32,10 +32,29 @@ def boundary(handler: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Corout
             return await handler(*args, **kwargs)
         except FUSEError:
             raise
-        except (OSError, Refusal) as error:
-            raise FUSEError(errno_of(error)) from error
         except Exception as error:
-            log.exception("%s failed", handler.__name__)
-            raise FUSEError(errno.EIO) from error
+            raise _answer(handler, error) from error
 
     return guarded
+
+
+def at_once(handler: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
+    """The same for a handler that never waits: one coroutine less for each request."""
+
+    @functools.wraps(handler)
+    async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return handler(*args, **kwargs)
+        except FUSEError:
+            raise
+        except Exception as error:
+            raise _answer(handler, error) from error
+
+    return guarded
+
+
+def _answer(handler: Callable[..., object], error: Exception) -> FUSEError:
+    if isinstance(error, OSError | Refusal):
+        return FUSEError(errno_of(error))
+    log.error("%s failed", handler.__name__, exc_info=error)
+    return FUSEError(errno.EIO)

@@ -78,6 +78,7 @@ class Handles:
     def __init__(self) -> None:
         self._handles: dict[int, Handle] = {}
         self._files: dict[Node, list[OpenFile]] = {}
+        self._writers: dict[OpenFile, None] = {}
         self._next = 1
 
     def __len__(self) -> int:
@@ -90,6 +91,8 @@ class Handles:
         self._handles[number] = handle
         if isinstance(handle, OpenFile):
             self._files.setdefault(handle.node, []).append(handle)
+            if handle.writes:
+                self._writers[handle] = None
         return number
 
     def get(self, number: int) -> Handle:
@@ -109,6 +112,7 @@ class Handles:
         if isinstance(handle, OpenFile):
             same = self._files[handle.node]
             same.remove(handle)
+            self._writers.pop(handle, None)
             if not same:
                 del self._files[handle.node]
         if not isinstance(handle, OpenVirtual):
@@ -129,7 +133,7 @@ class Handles:
 
     def writers(self) -> list[OpenFile]:
         """All files that are open for writing."""
-        return [file for file in self.files() if file.writes]
+        return list(self._writers)
 
     def close_all(self) -> list[OpenFile]:
         """Close everything, at the end of the mount; returns the files that were open."""

@@ -105,7 +105,8 @@ def _opened(tree: Tree, file: OpenFile, found: os.stat_result) -> Opened:
     pages_of = (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
     same = node.stamp == pages_of
     node.stamp = pages_of
-    if not same and node.told != stamp(found):
+    # After O_TRUNC the kernel itself forgets size, times and pages (fuse_open, fs/fuse/file.c).
+    if not same and not file.flags & os.O_TRUNC and node.told != stamp(found):
         # Somebody else changed it and no event has told yet: the reader is to see the new size (close-to-open).
         node.told = None
         tree.cache.drop_attributes_now(node.number)

@@ -25,7 +25,7 @@ from pyfuse3 import (
 
 from leasefs.mount import attributes, naming, opening, reading, renaming
 from leasefs.mount.attributes import Change
-from leasefs.mount.boundary import boundary
+from leasefs.mount.boundary import at_once, boundary
 from leasefs.mount.inodes import ROOT_NUMBER
 
 if TYPE_CHECKING:
@@ -146,8 +146,8 @@ class Operations(pyfuse3.Operations):
 
     # -- reading -------------------------------------------------------------------------------
 
-    @boundary
-    async def lookup(self, parent_inode: int, name: bytes, ctx: RequestContext) -> EntryAttributes:
+    @at_once
+    def lookup(self, parent_inode: int, name: bytes, ctx: RequestContext) -> EntryAttributes:
         entry = reading.lookup(self.tree, parent_inode, name, ctx.pid)
         if entry is None:
             return _nothing(reading.nothing_s(self.tree, parent_inode))
@@ -161,20 +161,20 @@ class Operations(pyfuse3.Operations):
             # There is nobody to answer, and an exception here would end the mount.
             log.exception("forget failed")
 
-    @boundary
-    async def getattr(self, inode: int, ctx: RequestContext) -> EntryAttributes:
+    @at_once
+    def getattr(self, inode: int, ctx: RequestContext) -> EntryAttributes:
         return _attributes(reading.getattr_(self.tree, inode))
 
-    @boundary
-    async def readlink(self, inode: int, ctx: RequestContext) -> bytes:
+    @at_once
+    def readlink(self, inode: int, ctx: RequestContext) -> bytes:
         return reading.readlink(self.tree, inode)
 
-    @boundary
-    async def opendir(self, inode: int, ctx: RequestContext) -> int:
+    @at_once
+    def opendir(self, inode: int, ctx: RequestContext) -> int:
         return reading.open_directory(self.tree, inode)
 
-    @boundary
-    async def readdir(self, fh: int, start_id: int, token: ReaddirToken) -> None:
+    @at_once
+    def readdir(self, fh: int, start_id: int, token: ReaddirToken) -> None:
         tree, reply = self.tree, pyfuse3.readdir_reply
         for item, after in reading.list_directory(tree, fh, start_id, _shown):
             # `shown` is what `_shown` made: listings know no form of ours.
@@ -183,21 +183,21 @@ class Operations(pyfuse3.Operations):
             if not taken:
                 return
 
-    @boundary
-    async def releasedir(self, fh: int) -> None:
+    @at_once
+    def releasedir(self, fh: int) -> None:
         opening.release(self.tree, fh)
 
-    @boundary
-    async def read(self, fh: int, off: int, size: int) -> bytes:
+    @at_once
+    def read(self, fh: int, off: int, size: int) -> bytes:
         return reading.read(self.tree, fh, off, size)
 
-    @boundary
-    async def flush(self, fh: int) -> None:
+    @at_once
+    def flush(self, fh: int) -> None:
         # Nothing is buffered here; the kernel then sends no more of these, one request per close.
         raise FUSEError(errno.ENOSYS)
 
-    @boundary
-    async def release(self, fh: int) -> None:
+    @at_once
+    def release(self, fh: int) -> None:
         opening.release(self.tree, fh)
 
     @boundary
@@ -208,8 +208,8 @@ class Operations(pyfuse3.Operations):
     async def fsyncdir(self, fh: int, datasync: bool) -> None:
         await opening.sync(self.tree, fh, data_only=datasync)
 
-    @boundary
-    async def statfs(self, ctx: RequestContext) -> StatvfsData:
+    @at_once
+    def statfs(self, ctx: RequestContext) -> StatvfsData:
         found = reading.statfs(self.tree)
         shown = StatvfsData()
         shown.f_bsize, shown.f_frsize = found.f_bsize, found.f_frsize
@@ -222,14 +222,14 @@ class Operations(pyfuse3.Operations):
         shown.f_namemax = found.f_namemax
         return shown
 
-    @boundary
-    async def getxattr(self, inode: int, name: bytes, ctx: RequestContext) -> bytes:
+    @at_once
+    def getxattr(self, inode: int, name: bytes, ctx: RequestContext) -> bytes:
         if not self.xattrs:
             raise FUSEError(errno.ENOSYS)
         return reading.get_xattr(self.tree, inode, name)
 
-    @boundary
-    async def listxattr(self, inode: int, ctx: RequestContext) -> list[bytes]:
+    @at_once
+    def listxattr(self, inode: int, ctx: RequestContext) -> list[bytes]:
         if not self.xattrs:
             raise FUSEError(errno.ENOSYS)
         return reading.list_xattrs(self.tree, inode)

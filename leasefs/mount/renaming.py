@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from leasefs.core import paths
 from leasefs.core.policy import Op, Place, Reason, Refused, Target
 from leasefs.mount.lower import RENAME_EXCHANGE, RENAME_NOREPLACE
 from leasefs.mount.orphans import orphaning
@@ -85,11 +86,15 @@ def _describe(tree: Tree, source: _End, goal: _End, flags: int, caller: Caller) 
     # What moves to a name that does not exist yet is judged there by what it is.
     goal_dir = goal.is_dir or source.is_dir
     source_dir = source.is_dir or (bool(flags & RENAME_EXCHANGE) and goal.is_dir)
-    ends = (
-        tree.target(source.parent, source.name, source.found, moves=True, is_dir=source_dir),
-        tree.target(goal.parent, goal.name, goal.found, moves=True, is_dir=goal_dir),
+    source.target = tree.target(
+        source.parent, source.name, source.found, moves=True, is_dir=source_dir
     )
-    source.target, goal.target = ends
+    beside = source.parent is goal.parent
+    path = paths.join(paths.parent(source.path), goal.name) if beside else None
+    goal.target = tree.target(
+        goal.parent, goal.name, goal.found, moves=True, is_dir=goal_dir, path=path
+    )
+    ends = source.target, goal.target
     for end in ends:
         if end.place is Place.GIT and tree.ground.is_git_root(end.path):
             tree.gate.refuse(Refused(Reason.BORDER, Op.RENAME, end.path), caller.pid)

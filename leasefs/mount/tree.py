@@ -212,13 +212,15 @@ class Tree:
         *,
         is_dir: bool | None = None,
         moves: bool = False,
+        path: bytes | None = None,
     ) -> Target:
         """A name that is about to change.
 
         `is_dir` says what will be there, if not what is there now. `moves` is set where everything
-        below a directory moves with it.
+        below a directory moves with it. `path` is that of the name, if `path_of` was just asked.
         """
-        path = self.path_of(parent, name)
+        if path is None:
+            path = self.path_of(parent, name)
         if is_dir is None:
             is_dir = found is not None and stat.S_ISDIR(found.st_mode)
         whole = moves and is_dir
