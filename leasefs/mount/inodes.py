@@ -6,7 +6,10 @@ directory touches one node, however much lies below.
 
 Numbers: a node's number is the lower inode number, which is also what users see as `st_ino`. Only
 what could clash with another number gets one of its own: other file systems mounted below the root,
-lower inode 1 (the kernel means the root by it), and lower numbers in the range set aside here.
+lower inode 1 (the kernel means the root by it), lower numbers in the range set aside here, and a lower
+number that is in use again while the kernel still remembers the inode that had it. Were the kernel told of
+another inode under a number that it knows, it would answer EIO to whoever is on the way to the old one
+(`fuse_make_bad`, fs/fuse/inode.c).
 """
 
 from __future__ import annotations
@@ -37,7 +40,6 @@ class Node:
 
     __slots__ = (
         "children",
-        "generation",
         "key",
         "kind",
         "listing",
@@ -56,7 +58,6 @@ class Node:
         self.number = number
         self.key = key
         self.kind = kind
-        self.generation = 0
         self.lookups = 0
         self.children = 0
         self.parent: Node | None = None
@@ -78,6 +79,13 @@ class Node:
         """Whether the node is a directory."""
         return self.kind == stat.S_IFDIR
 
+    @property
+    def shown(self) -> int:
+        """What users see as `st_ino`: the lower number, also where the kernel is given another one."""
+        if isinstance(self.key, int):
+            return self.key
+        return self.key[1] if self.number == ROOT_NUMBER else self.number
+
     def names(self) -> list[tuple[Node, bytes]]:
         """All known (parent, name) pairs, a copy."""
         names = [(self.parent, self.name)] if self.parent is not None else []
@@ -94,7 +102,8 @@ class Inodes:
         self.root = Node(ROOT_NUMBER, (root.st_dev, root.st_ino), stat.S_IFDIR)
         self.root.lookups = 1
         self._nodes: dict[int, Node] = {ROOT_NUMBER: self.root}
-        self._foreign: dict[tuple[int, int], Node] = {}
+        # Those whose number is not their key.
+        self._by_key: dict[Key, Node] = {}
         self.is_open: Callable[[Node], bool] = lambda _: False
         # Called with each directory that becomes known, before it has a name.
         self.on_directory: Callable[[Node], None] | None = None
@@ -125,60 +134,65 @@ class Inodes:
 
     def find(self, found: Stat) -> Node | None:
         """The node of the inode that `found` describes, if it is known."""
-        key = self.key_of(found)
-        node = self._nodes.get(key) if isinstance(key, int) else self._foreign.get(key)
+        node = self._known(self.key_of(found))
         return node if node is not None and self.is_same(node, found) else None
+
+    def _known(self, key: Key) -> Node | None:
+        node = self._by_key.get(key)
+        return self._nodes.get(key) if node is None and isinstance(key, int) else node
 
     def learn(self, parent: Node, name: bytes, found: Stat) -> Node:
         """The node for what was found at this name; creates it or adds the name.
 
-        A known number of another file type is a lower number in use again: the kernel is told by a
-        new generation, and what was known of the old inode is dropped.
+        If the lower number may be in use again, the old inode's node is retired and there is a new one.
         """
         key = self.key_of(found)
         kind = stat.S_IFMT(found.st_mode)
-        node = self._nodes.get(key) if isinstance(key, int) else self._foreign.get(key)
+        node = self._known(key)
+        if node is not None and (
+            node.kind != kind or self._may_be_another(node, parent, name, found)
+        ):
+            self.retire(node)
+            node = None
         if node is None:
             node = self._create(key, kind)
-        elif node.kind != kind:
-            self._start_again(node, kind)
         if node.parent is not parent or node.name != name:
-            if found.st_nlink == 1 and self._may_be_another(node):
-                self._start_again(node, kind)
             self.add_name(node, parent, name)
         return node
 
-    def _may_be_another(self, node: Node) -> bool:
+    def _may_be_another(self, node: Node, parent: Node, name: bytes, found: Stat) -> bool:
         """Whether a file's number may be in use again: it had one other name, of which it has none now.
 
-        While it is open here it is the same one, renamed by somebody else.
+        The kernel may still believe in that name, and must not serve there what has the number now. While
+        it is open here it is the same file, renamed by somebody else.
         """
-        return node.parent is not None and not node.is_dir and not self.is_open(node)
+        if node.parent is None or (node.parent is parent and node.name == name):
+            return False
+        return found.st_nlink == 1 and not node.is_dir and not self.is_open(node)
 
     def _create(self, key: Key, kind: int) -> Node:
-        if isinstance(key, int):
+        if isinstance(key, int) and key not in self._nodes:
             node = Node(key, key, kind)
         else:
             node = Node(self._next_synthetic, key, kind)
             self._next_synthetic += 1
-            self._foreign[key] = node
+            self._by_key[key] = node
         self._nodes[node.number] = node
         if kind == stat.S_IFDIR and self.on_directory is not None:
             self.on_directory(node)
         return node
 
-    def retire(self, node: Node) -> None:
-        """The node's inode is no more: whatever has its number from now on is another one."""
-        node.kind = GONE
-        for parent, name in node.names():
-            self.lose_name(node, parent, name)
+    def _drop_key(self, node: Node) -> None:
+        if self._by_key.get(node.key) is node:
+            del self._by_key[node.key]
 
-    def _start_again(self, node: Node, kind: int) -> None:
+    def retire(self, node: Node) -> None:
+        """The node's inode is no more: whatever has its lower number from now on is another one."""
+        node.kind = GONE
+        self._drop_key(node)
+        node.stamp = node.told = None
         for parent, name in node.names():
             self.lose_name(node, parent, name)
-        node.kind = kind
-        node.generation += 1
-        node.stamp = node.told = None
 
     def add_name(self, node: Node, parent: Node, name: bytes) -> None:
         """The node is at this name as well."""
@@ -280,8 +294,7 @@ class Inodes:
             for parent, name in node.names():
                 self.lose_name(node, parent, name)
             del self._nodes[node.number]
-            if isinstance(node.key, tuple):
-                del self._foreign[node.key]
+            self._drop_key(node)
             gone.append(node)
         return gone
 

@@ -8,7 +8,8 @@ import stat
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from leasefs.core.policy import Allowed, Op, Target
+from leasefs.core.policy import Op, Target
+from leasefs.mount.lower import stale
 from leasefs.mount.orphans import orphaning
 from leasefs.mount.owner import umask_of
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from leasefs.mount.tree import Entry, Tree
 
 _SPECIAL = stat.S_IFBLK, stat.S_IFCHR
+_NEVER_SAVED = *_SPECIAL, stat.S_IFIFO, stat.S_IFSOCK
 
 
 async def mknod(
@@ -34,7 +36,7 @@ async def mknod(
         (parent_number, name),
         lambda parent_fd: os.mknod(name, made, number, dir_fd=parent_fd),
         caller,
-        plain=stat.S_ISREG(mode) or not stat.S_IFMT(mode),
+        kind=stat.S_IFMT(mode) or stat.S_IFREG,
     )
 
 
@@ -46,6 +48,7 @@ async def mkdir(tree: Tree, parent_number: int, name: bytes, mode: int, caller: 
         (parent_number, name),
         lambda parent_fd: os.mkdir(name, stat.S_IMODE(mode), dir_fd=parent_fd),
         caller,
+        kind=stat.S_IFDIR,
     )
 
 
@@ -59,6 +62,7 @@ async def symlink(
         (parent_number, name),
         lambda parent_fd: os.symlink(target, name, dir_fd=parent_fd),
         caller,
+        kind=stat.S_IFLNK,
     )
 
 
@@ -69,7 +73,7 @@ async def _make(
     call: Callable[[int], None],
     caller: Caller,
     *,
-    plain: bool = True,
+    kind: int,
 ) -> Entry:
     parent, name = tree.directory(*place, op, caller.pid), place[1]
     last: list[Target] = []
@@ -77,7 +81,7 @@ async def _make(
     def describe() -> Sequence[Target]:
         target = tree.target(parent, name, tree.look(parent, name), is_dir=op is Op.MKDIR)
         # What an atomic save leaves behind is a file or a symlink, nothing else.
-        last[:] = [target if plain else replace(target, tracked=True)]
+        last[:] = [replace(target, tracked=True) if kind in _NEVER_SAVED else target]
         return last
 
     allowed = await tree.gate.require(op, caller.pid, describe)
@@ -90,16 +94,23 @@ async def _make(
         # A quota of the caller's, for one: what failed leaves nothing behind.
         (os.rmdir if op is Op.MKDIR else os.unlink)(name, dir_fd=parent_fd)
         raise
-    return _made(tree, allowed, last[0], parent, name)
+    tree.changed(allowed, last[0].path)
+    if op is Op.MKDIR:
+        tree.changes.directory_changed(last[0].path)
+    return _made(tree, last[0], (parent, name), kind)
 
 
-def _made(tree: Tree, allowed: Allowed, target: Target, parent: Node, name: bytes) -> Entry:
-    entry = tree.entry(parent, name, tree.lower.lstat(parent, name))
-    tree.made(parent, name)
-    tree.arrived(target, entry.stat)
-    tree.changed(allowed, target.path)
-    if stat.S_ISDIR(entry.stat.st_mode):
-        tree.changes.directory_changed(target.path)
+def _made(tree: Tree, target: Target, place: tuple[Node, bytes], kind: int) -> Entry:
+    """Raises ESTALE if somebody beneath took or replaced it at once: the kernel then tries again.
+
+    Told of something of another kind the kernel would say EIO (create_new_entry, fs/fuse/dir.c).
+    """
+    found = tree.look(*place)
+    if found is None or stat.S_IFMT(found.st_mode) != kind:
+        raise stale("what was made is gone again")
+    entry = tree.entry(*place, found)
+    tree.made(*place)
+    tree.arrived(target, found)
     return entry
 
 
@@ -125,14 +136,11 @@ async def link(tree: Tree, number: int, parent_number: int, name: bytes, caller:
         dst_dir_fd=tree.lower.directory(parent),
         follow_symlinks=False,
     )
-    entry = tree.entry(parent, name, tree.lower.lstat(parent, name))
-    tree.made(parent, name)
-    tree.arrived(last[0], entry.stat)
     for file in tree.handles.files_of(node):
         file.aliased = True
     tree.redirects.linked(tree.inodes.path(node) or b"", last[0].path)
     tree.changed(allowed, last[0].path)
-    return entry
+    return _made(tree, last[0], (parent, name), node.kind)
 
 
 async def unlink(tree: Tree, parent_number: int, name: bytes, caller: Caller) -> None:

@@ -26,7 +26,6 @@ from pyfuse3 import (
 from leasefs.mount import attributes, naming, opening, reading, renaming
 from leasefs.mount.attributes import Change
 from leasefs.mount.boundary import at_once, boundary
-from leasefs.mount.inodes import ROOT_NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,9 +79,9 @@ CHANGES = frozenset(
 def _fill(shown: EntryAttributes, entry: Entry) -> EntryAttributes:
     found = entry.stat
     shown.st_ino = entry.number
-    shown.generation = entry.generation
     shown.entry_timeout = entry.entry_s
-    shown.attr_timeout = entry.attr_s
+    # pyfuse3 sends `st_ino` as the number. Where users see another one, the kernel is to ask for it.
+    shown.attr_timeout = entry.attr_s if entry.number == entry.shown else 0.0
     shown.st_mode = found.st_mode
     shown.st_nlink = found.st_nlink
     shown.st_uid = found.st_uid
@@ -103,9 +102,8 @@ def _shown(entry: Entry) -> EntryAttributes:
 
 def _attributes(entry: Entry) -> EntryAttributes:
     shown = _fill(EntryAttributes(), entry)
-    if entry.number == ROOT_NUMBER:
-        # The kernel calls the root 1; users see its own number.
-        shown.st_ino = entry.stat.st_ino
+    shown.st_ino = entry.shown
+    shown.attr_timeout = entry.attr_s
     return shown
 
 

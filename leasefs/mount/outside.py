@@ -301,7 +301,9 @@ class Outside:
         self._name_changed(directory, name)
         if node is not None:
             # It moved here: what lies below must be known under its new name.
-            self._inodes.learn(directory, name, found)
+            learnt = self._inodes.learn(directory, name, found)
+            if learnt is not node:
+                self._inodes.drop_unknown(learnt)  # nor is the kernel told of it yet
             self._cache.drop_inode(node.number)
             self._drop_told(node)
 

@@ -17,7 +17,6 @@ from leasefs.mount.tree import Entry, Tree
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from leasefs.mount.inodes import Node
 
 # "." and ".." come first; names follow by their place in the stream's list.
 _DOTS = 2
@@ -30,10 +29,11 @@ def lookup(tree: Tree, parent_number: int, name: bytes, thread: int = 0) -> Entr
     """What is at a name, or None: nothing, which the kernel may remember for a moment."""
     if tree.control.owns(parent_number):
         number = tree.control.find(name)
-        return Entry(number, 0, tree.control.stat(number))
+        return Entry(number, number, tree.control.stat(number))
     parent = tree.node(parent_number)
     if parent is tree.inodes.root and name == tree.control.name:
-        return Entry(tree.control.number, 0, tree.control.stat(tree.control.number))
+        number = tree.control.number
+        return Entry(number, number, tree.control.stat(number))
     found = tree.look(parent, name)
     if found is None:
         tree.outside.looked_up(parent, name)
@@ -53,7 +53,7 @@ def nothing_s(tree: Tree, parent_number: int) -> float:
 def getattr_(tree: Tree, number: int) -> Entry:
     """The attributes of an inode."""
     if tree.control.owns(number):
-        return Entry(number, 0, tree.control.stat(number))
+        return Entry(number, number, tree.control.stat(number))
     node = tree.node(number)
     return tree.told(node, tree.stat(node))
 
@@ -159,13 +159,10 @@ def _dots(
 ) -> Iterator[tuple[Item, int]]:
     here = os.fstat(stream.fd)
     if start == 0:
-        yield Item(b".", encode(Entry(_shown_number(tree, stream.node), 0, here))), 1
-    above = _shown_number(tree, stream.node.parent or stream.node)
-    yield Item(b"..", encode(Entry(above, 0, here))), _DOTS
-
-
-def _shown_number(tree: Tree, node: Node) -> int:
-    return os.fstat(tree.lower.root_fd).st_ino if node is tree.inodes.root else node.number
+        number = stream.node.shown
+        yield Item(b".", encode(Entry(number, number, here))), 1
+    number = (stream.node.parent or stream.node).shown
+    yield Item(b"..", encode(Entry(number, number, here))), _DOTS
 
 
 def _list_control(tree: Tree, start: int, encode: Encode) -> Iterator[tuple[Item, int]]:
@@ -174,7 +171,7 @@ def _list_control(tree: Tree, start: int, encode: Encode) -> Iterator[tuple[Item
     for at in range(start, len(entries)):
         name, number = entries[at]
         found = here if at < _DOTS else tree.control.stat(number)
-        yield Item(name, encode(Entry(number, 0, found))), at + 1
+        yield Item(name, encode(Entry(number, number, found))), at + 1
 
 
 def read(tree: Tree, handle: int, offset: int, size: int) -> bytes:

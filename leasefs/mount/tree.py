@@ -46,13 +46,13 @@ _DELETED = b" (deleted)"
 
 
 class Entry(NamedTuple):
-    """What a lookup answers: the number and generation for the kernel, the attributes for users.
+    """What a lookup answers: the number for the kernel; the one that is `shown`, and the attributes, for users.
 
     The kernel may take the name to lead there for `entry_s` seconds.
     """
 
     number: int
-    generation: int
+    shown: int
     stat: Stat
     entry_s: float = UNSURE_S
     attr_s: float = UNSURE_S
@@ -158,7 +158,7 @@ class Tree:
         entry_s = SURE_S if parent is not None and parent.watch >= 0 else UNSURE_S
         if self.redirects.brief:
             entry_s = self.redirects.brief.get(node.number, entry_s)
-        return Entry(node.number, node.generation, found, entry_s, SURE_S if sure else UNSURE_S)
+        return Entry(node.number, node.shown, found, entry_s, SURE_S if sure else UNSURE_S)
 
     def _may_be_another(self, link: Node, found: Stat) -> None:
         """A symlink's text never changes, so the kernel keeps it; but its number may be in use again."""

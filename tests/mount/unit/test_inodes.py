@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasefs.mount.inodes import CONTROL_NUMBER, FIRST_SYNTHETIC, ROOT_NUMBER, Inodes, Node
+from leasefs.mount.inodes import CONTROL_NUMBER, FIRST_SYNTHETIC, GONE, ROOT_NUMBER, Inodes, Node
 
 FILE, DIRECTORY = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755
 
@@ -86,17 +86,16 @@ def test_a_number_that_is_found_at_another_name_alone_is_another_inode() -> None
     """So that the kernel does not serve it at the old name, which it may still believe in."""
     inodes = table()
     node = told(inodes, inodes.root, b"a", Found(7))
-    assert told(inodes, inodes.root, b"b", Found(7)) is node
-    assert node.generation == 1
-    assert inodes.paths(node) == [b"b"]
+    other = told(inodes, inodes.root, b"b", Found(7))
+    assert (other.number, other.shown) == (FIRST_SYNTHETIC, 7)
+    assert (inodes.paths(node), inodes.paths(other)) == ([], [b"b"])
 
 
 def test_what_is_open_was_renamed() -> None:
     inodes = table()
     node = told(inodes, inodes.root, b"a", Found(7))
     inodes.is_open = lambda one: one is node
-    told(inodes, inodes.root, b"b", Found(7))
-    assert node.generation == 0
+    assert told(inodes, inodes.root, b"b", Found(7)) is node
 
 
 def test_a_directory_has_one_name() -> None:
@@ -107,13 +106,22 @@ def test_a_directory_has_one_name() -> None:
     assert inodes.paths(node) == [b"b"]
 
 
-def test_a_number_in_use_again_is_a_new_generation() -> None:
+def test_a_lower_number_in_use_again_is_told_as_another_until_the_old_one_is_forgotten() -> None:
+    """The kernel answers EIO for an inode whose number it hears of with another type."""
     inodes = table()
     old = told(inodes, inodes.root, b"a", Found(7))
-    old.stamp = (1, 2, 3)
-    new = told(inodes, inodes.root, b"b", Found(7, DIRECTORY))
-    assert (new.generation, new.is_dir, new.stamp) == (1, True, None)
-    assert inodes.paths(new) == [b"b"]
+    new = told(inodes, inodes.root, b"a", Found(7, DIRECTORY))
+    newer = told(inodes, inodes.root, b"a", Found(7))
+    assert [node.number for node in (old, new, newer)] == [7, FIRST_SYNTHETIC, FIRST_SYNTHETIC + 1]
+    assert [node.shown for node in (old, new, newer)] == [7, 7, 7]
+    assert [old.kind, new.kind] == [GONE, GONE]
+    assert inodes.find(Found(7)) is newer
+    for node in (old, newer, new):
+        assert inodes.forget(node.number, 1) == [node]
+    assert told(inodes, inodes.root, b"a", Found(7)).number == 7
+    assert inodes.forget(7, 1)
+    assert len(inodes) == 1
+    assert inodes.find(Found(7)) is None
 
 
 def test_another_file_of_the_same_name_is_not_the_same() -> None:
