@@ -5,9 +5,16 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
+from typing import TYPE_CHECKING
 
 from leasefs.core.errors import NotMounted
+from leasefs_cli.printing import tell
 
+if TYPE_CHECKING:
+    from leasefs.mount.mountinfo import Mount
+
+_CONNECTIONS = "/sys/fs/fuse/connections"
+_MNT_FORCE = 1
 _MNT_DETACH = 2
 _UMOUNT_NOFOLLOW = 8
 
@@ -35,3 +42,29 @@ def detach(mountpoint: str, *, lazy: bool) -> None:
         problem = said.removeprefix(f"failed to unmount {mountpoint}: ")
         problem = problem or f"fusermount3 ends with {done.returncode}"
     raise NotMounted(f"cannot unmount {mountpoint}: {problem}", path=mountpoint)
+
+
+def cut_off(mount: Mount, why: str) -> None:
+    """Abort the mount's connection and say so: whoever waits for its daemon gets an error.
+
+    A killed daemon may hang on: a thread of it waits in the kernel for a lock that somebody holds who
+    waits for its answer, and its end of the connection stays open. Only this ends both waits.
+    """
+    if _abort(mount):
+        tell(f"{why}. Its connection was aborted: whoever waited for it got an error")
+    else:
+        tell(f"{why}. Its connection could not be aborted: whoever waits for it waits on")
+
+
+def _abort(mount: Mount) -> bool:
+    """Whether that was permitted: the mount's owner may, through fusectl, and root by umount2(2) as well."""
+    number = mount.device.partition(":")[2]
+    try:
+        with open(f"{_CONNECTIONS}/{number}/abort", "w", encoding="ascii") as file:
+            file.write("1")
+    except OSError:
+        if os.geteuid() != 0:
+            return False
+        # It aborts first, also where it then fails because the mount is in use (fuse_umount_begin).
+        ctypes.CDLL(None).umount2(mount.mountpoint, _MNT_FORCE | _UMOUNT_NOFOLLOW)
+    return True

@@ -119,9 +119,18 @@ def mounts_of(place: str) -> list[MountFound]:
     ]
 
 
+def facts_of(mountpoint: str) -> MountFound | None:
+    """What the mount says of itself, or None if it says nothing that makes sense.
+
+    Raises:
+        OSError: ENOTCONN if it is dead. A daemon that is stopped is waited for without end.
+    """
+    return _parse(os.path.join(mountpoint, ".leasefs", "mount.json"))
+
+
 def _read(mountpoint: str, directory: str) -> MountFound:
     try:
-        found = _parse(os.path.join(mountpoint, ".leasefs", "mount.json"))
+        found = facts_of(mountpoint)
     except OSError as error:
         raise NotMounted(
             f"the leasefs mount at {mountpoint} is dead ({error.strerror}): its daemon is gone; "

@@ -1,68 +1,105 @@
-"""An unmount that does not come about is told, with the reason, and never reported as done."""
+"""Unmounting a mount whose daemon is killed, yet hangs in the kernel, or is in another registry than ours."""
 
 from __future__ import annotations
 
-import contextlib
+import ctypes
+import json
 import os
-from types import SimpleNamespace
+import signal
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from leasefs.core.errors import NotMounted
-from leasefs_cli import detaching
-from leasefs_cli.commands import unmount
+from leasefs.mount.mountinfo import top_at
+from leasefs.testing.eventually import eventually
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
-PLACE = "/home/dev/repo"
+pytestmark = [pytest.mark.mount, pytest.mark.root]
 
-
-def fake_helper(folder: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
-    """A fusermount3 that fails, and a caller who is an ordinary user."""
-    helper = folder / "fusermount3"
-    helper.write_text(f"#!/bin/sh\n{says}\nexit 1\n")
-    helper.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+PIDFD_GETFD = 438
+DEADLINE_S = 20.0
 
 
-@pytest.mark.parametrize(
-    ("says", "told"),
-    [
-        (
-            f"echo 'fusermount3: failed to unmount {PLACE}: Device or resource busy' >&2",
-            "Device or resource busy",
-        ),
-        (
-            "echo 'fusermount3: failed to open /etc/mtab: No such file or directory' >&2",
-            "failed to open /etc/mtab: No such file or directory",
-        ),
-        (":", "fusermount3 ends with 1"),
-    ],
-)
-def test_what_fusermount3_says_is_passed_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, told: str
+@pytest.fixture
+def place(installed: Any, tmp_path: Path) -> Iterator[Path]:
+    """A repository, mounted in place."""
+    root = tmp_path / "repo"
+    (root / "src").mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", root], check=True)
+    ran = installed("mount", str(root), "--agent", "ada")
+    assert ran.code == 0, ran.err
+    yield root
+    if top_at(str(root)) is not None:
+        ran = installed("unmount", str(root))
+        assert ran.code == 0, ran.err
+    assert installed("ledger", "stop").code in (0, 7)
+
+
+@contextmanager
+def killed_but_hanging(pid: int) -> Iterator[None]:
+    """As while a thread of it waits in the kernel: its end of the connection stays (pidfd_getfd(2))."""
+    fds = Path(f"/proc/{pid}/fd")
+    wanted = next(int(fd) for fd in os.listdir(fds) if os.readlink(fds / fd) == "/dev/fuse")
+    pidfd = os.pidfd_open(pid)
+    kept = ctypes.CDLL(None, use_errno=True).syscall(PIDFD_GETFD, pidfd, wanted, 0)
+    os.close(pidfd)
+    assert kept >= 0, os.strerror(ctypes.get_errno())
+    try:
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: is_gone(pid), what="the daemon's end")
+        yield
+    finally:
+        os.close(kept)
+
+
+def is_gone(pid: int) -> bool:
+    return not os.path.exists(f"/proc/{pid}")
+
+
+def pid_of(place: Path) -> int:
+    return int(json.loads((place / ".leasefs" / "mount.json").read_text())["pid"])
+
+
+@contextmanager
+def somebody_waits(place: Path) -> Iterator[None]:
+    """For an answer of the mount; at the end that wait has to end as well."""
+    with subprocess.Popen(["stat", place / "src" / "new"], stderr=subprocess.PIPE) as process:
+        yield
+        process.communicate(timeout=DEADLINE_S)
+
+
+@pytest.mark.slow
+def test_unmount_cuts_it_off(installed: Any, place: Path) -> None:
+    with killed_but_hanging(pid_of(place)), somebody_waits(place):
+        ran = installed("unmount", str(place))
+        assert (ran.code, ran.out) == (0, f"unmounted {place}, which was dead\n")
+        assert "connection was aborted" in ran.err
+
+
+@pytest.mark.slow
+def test_mount_cuts_it_off_and_then_refuses_it_as_dead(installed: Any, place: Path) -> None:
+    with killed_but_hanging(pid_of(place)), somebody_waits(place):
+        again = installed("mount", str(place), "--agent", "ada")
+        assert again.code == 10
+        assert "connection was aborted" in again.err
+        assert f"leasefs unmount {place}" in again.err
+
+
+def test_a_mount_of_another_registry_is_told_from_a_dead_one(
+    installed: Any, place: Path, tmp_path: Path
 ) -> None:
-    fake_helper(tmp_path, monkeypatch, says)
-    with pytest.raises(NotMounted) as caught:
-        detaching.detach(PLACE, lazy=False)
-    assert caught.value.message == f"cannot unmount {PLACE}: {told}"
-
-
-def test_a_daemon_that_ends_without_unmounting_has_not_unmounted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake_helper(tmp_path, monkeypatch, "echo 'fusermount3: failed to open /etc/mtab: x' >&2")
-    ends_at_once = SimpleNamespace(ends_within=lambda _timeout_s: True)
-    monkeypatch.setattr(unmount, "Watched", lambda _pid: contextlib.nullcontext(ends_at_once))
-    monkeypatch.setattr(
-        unmount, "Link", lambda *_, **__: SimpleNamespace(send=lambda _request: None)
-    )
-    monkeypatch.setattr(unmount, "control_url", lambda _daemon: "unix:/nowhere")
-    still: Any = SimpleNamespace(device=7)
-    monkeypatch.setattr(unmount, "top_at", lambda _place: still)
-    daemon: Any = SimpleNamespace(pid=4711, mountpoint=PLACE)
-    with pytest.raises(NotMounted, match=r"cannot unmount .*/etc/mtab"):
-        unmount._stop(daemon, still, lazy=False)
+    pid = pid_of(place)
+    elsewhere = {}
+    for variable in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
+        elsewhere[variable] = str(tmp_path / variable)
+        (tmp_path / variable).mkdir(mode=0o700)
+    ran = installed("unmount", str(place), env={**os.environ, **elsewhere})
+    assert (ran.code, ran.out) == (0, f"unmounted {place}\n")
+    eventually(lambda: is_gone(pid), what="the daemon's end")
+    # It ended its session, so the name is free.
+    assert installed("mount", str(place), "--agent", "ada").code == 0

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
 from typing import TYPE_CHECKING
 
 from leasefs.client.find import registered_mounts
 from leasefs.core.errors import LeasefsError
 from leasefs.mount.mountinfo import mounts
+from leasefs_cli.asking_a_mount import ANSWER_TIMEOUT_S, ask
 from leasefs_cli.checks.finding import FAIL, OK, WARN, Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-ANSWER_TIMEOUT_S = 3.0
 
 
 def mount_findings() -> Iterator[Finding]:
@@ -30,13 +28,13 @@ def mount_findings() -> Iterator[Finding]:
 
 def one_mount(mountpoint: str) -> Finding:
     """Does its daemon answer?"""
-    code = _errno_of(mountpoint)
+    code = ask(mountpoint).errno
     if code is None:
         return Finding(
             FAIL,
             f"mount {mountpoint}",
             f"its daemon has not answered for {ANSWER_TIMEOUT_S:g} s",
-            "is it stopped (kill -CONT)? else `leasefs unmount --lazy` it",
+            f"is it stopped (kill -CONT)? else leasefs unmount {mountpoint}, which cuts it off",
         )
     if code == errno.ENOTCONN:
         return Finding(
@@ -69,21 +67,3 @@ def registry(places: list[str]) -> Iterator[Finding]:
             yield Finding(
                 WARN, name, f"daemon {found.pid} of {found.agent} runs without its mount", advice
             )
-
-
-def _errno_of(path: str) -> int | None:
-    """What a request to the mount fails with, 0 if with nothing, None if it hangs (a stopped daemon)."""
-    answer: list[int] = []
-
-    def ask() -> None:
-        try:
-            os.statvfs(path)  # never answered from the kernel's caches, as stat is
-        except OSError as error:
-            answer.append(error.errno or errno.EIO)
-        else:
-            answer.append(0)
-
-    asking = threading.Thread(target=ask, daemon=True)
-    asking.start()
-    asking.join(ANSWER_TIMEOUT_S)
-    return answer[0] if answer else None

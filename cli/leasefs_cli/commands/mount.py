@@ -8,8 +8,11 @@ from typing import Any
 import click
 
 from leasefs.client.names import agent_name, harness_name
-from leasefs.core.errors import error_of
+from leasefs.core.errors import NotMounted, error_of
 from leasefs.mount.launch import MountConfig, start_mount
+from leasefs.mount.mountinfo import top_at
+from leasefs_cli.asking_a_mount import ask, registered_daemon
+from leasefs_cli.detaching import cut_off
 from leasefs_cli.exit_codes import DONE, UNEXPECTED
 from leasefs_cli.printing import printable, say, say_json, tell
 from leasefs_cli.teaching import json_option, teaching_command
@@ -100,10 +103,26 @@ def command(
         fsmonitor=not no_fsmonitor,
         redirects=not no_redirects,
     )
+    _refuse_silent(config.mountpoint)
     if foreground:
         return _stay(config, as_json=as_json)
     _report(start_mount(config), as_json=as_json)
     return DONE
+
+
+def _refuse_silent(mountpoint: str) -> None:
+    """Whoever looks at a mount that does not answer waits without end: one that is dead is cut off first."""
+    there = top_at(mountpoint)
+    if there is None or not there.is_leasefs or ask(mountpoint).errno is not None:
+        return
+    daemon = registered_daemon(mountpoint)
+    if daemon is not None:
+        raise NotMounted(
+            f"{mountpoint} is a mount whose daemon (process {daemon.pid}) does not answer; is it stopped "
+            f"(kill -CONT)? Else: leasefs unmount {mountpoint}",
+            path=mountpoint,
+        )
+    cut_off(there, f"the daemon of {mountpoint} is gone, yet hangs in the kernel")
 
 
 def _stay(config: MountConfig, *, as_json: bool) -> int:

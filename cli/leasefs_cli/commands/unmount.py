@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,13 @@ import click
 from leasefs.client import api
 from leasefs.client.blocking import Link
 from leasefs.client.find import mounts_of, registered_mounts
+from leasefs.client.process import process_identity
 from leasefs.core.errors import LedgerUnavailable, NotMounted
 from leasefs.mount.mountinfo import below, top_at
 from leasefs.mount.registry import forget
+from leasefs_cli.asking_a_mount import ask, registered_daemon
 from leasefs_cli.busy import users_of
-from leasefs_cli.detaching import detach
+from leasefs_cli.detaching import cut_off, detach
 from leasefs_cli.mount_link import control_url
 from leasefs_cli.printing import say, say_json, tell
 from leasefs_cli.server_process import Watched
@@ -23,6 +26,7 @@ from leasefs_cli.teaching import json_option, teaching_command
 if TYPE_CHECKING:
     from leasefs.client.find import MountFound
     from leasefs.mount.mountinfo import Mount
+    from leasefs_cli.asking_a_mount import Said
     from leasefs_cli.busy import User
 
 STOP_TIMEOUT_S = 30.0
@@ -49,18 +53,23 @@ def command(path: str, lazy: bool, as_json: bool) -> None:
 
     The agent's session ends, its leases are free at once. A mount in use is refused (10), naming the
     processes; a shell counts, so `cd` out of it first. A dead mount is cleared away as well: until then
-    it stays closed, so that nobody writes past the leases.
+    it stays closed, so that nobody writes past the leases. One whose daemon does not answer is cut off.
     """
     mountpoint = _mountpoint(path)
     mount = top_at(mountpoint)
     if mount is None or not mount.is_leasefs:
         _forget_dead(mountpoint)
         raise _not_a_mount(path)
-    daemon = _daemon_of(mountpoint)
+    daemon, silent = registered_daemon(mountpoint), False
+    if daemon is None:
+        said = ask(mountpoint)
+        daemon, silent = _named(said, mountpoint), said.errno is None
     but = frozenset({os.getpid()} | ({daemon.pid} if daemon else set()))
     if not lazy:
         _refuse_busy(mountpoint, users_of(mount, but=but))
     if daemon is None:
+        if silent:
+            cut_off(mount, f"the daemon of {mountpoint} is gone, yet hangs in the kernel")
         # What stands on it cannot be reached through a dead mount, to be unmounted first.
         detach(mountpoint, lazy=lazy or bool(below(mount.mountpoint)))
         _forget_dead(mountpoint)
@@ -95,12 +104,18 @@ def _not_a_mount(path: str) -> NotMounted:
     return NotMounted(f"{path} is not a leasefs mount; your mounts: {known}", path=path)
 
 
-def _daemon_of(mountpoint: str) -> MountFound | None:
-    """The live daemon behind the mount, from the registry: a dead or silent mount is not asked."""
-    for found, alive in registered_mounts():
-        if alive and found.mountpoint == mountpoint:
-            return found
-    return None
+def _named(said: Said, mountpoint: str) -> MountFound | None:
+    """The daemon as the mount names it, None if that is dead: it may be in another registry than ours."""
+    if said.errno in {errno.ENOTCONN, None}:
+        return None
+    facts = said.facts
+    if facts is None or facts.process != process_identity(facts.pid):
+        raise NotMounted(
+            f"{mountpoint} is served by a daemon that cannot be told to stop from here; unmount it as the "
+            "user, and in the container, that mounted it",
+            path=mountpoint,
+        )
+    return facts
 
 
 def _forget_dead(mountpoint: str) -> None:
@@ -143,8 +158,8 @@ def _stop(daemon: MountFound, mount: Mount, *, lazy: bool) -> None:
     with Watched(daemon.pid) as process:
         try:
             Link(control_url(daemon), timeout_s=ANSWER_TIMEOUT_S).send(api.stop_mount(lazy=lazy))
-        except LedgerUnavailable as error:
-            _without_daemon(daemon, error, lazy=lazy)
+        except LedgerUnavailable:
+            _without_daemon(daemon, mount)
             return
         ended = process.ends_within(STOP_TIMEOUT_S)
     there = top_at(daemon.mountpoint)
@@ -159,12 +174,6 @@ def _stop(daemon: MountFound, mount: Mount, *, lazy: bool) -> None:
     detach(daemon.mountpoint, lazy=lazy)
 
 
-def _without_daemon(daemon: MountFound, error: LedgerUnavailable, *, lazy: bool) -> None:
-    if not lazy:
-        raise NotMounted(
-            f"the daemon of {daemon.mountpoint} (process {daemon.pid}) does not answer; it unmounts when "
-            "it wakes, or do it now with --lazy",
-            pid=daemon.pid,
-        ) from error
+def _without_daemon(daemon: MountFound, mount: Mount) -> None:
+    cut_off(mount, f"its daemon (process {daemon.pid}) does not answer; end it: kill {daemon.pid}")
     detach(daemon.mountpoint, lazy=True)
-    tell(f"its daemon (process {daemon.pid}) does not answer; end it: kill {daemon.pid}")
