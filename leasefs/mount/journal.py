@@ -1,0 +1,228 @@
+"""The journal: what is about to change, on disk before it does (P8).
+
+One file for each mount, in a directory for each tree: a header, then a line of JSON for each first change
+of a clean path, and lines that say up to which of them the ledger has answered. A line is one write(2) to
+the page cache, made before the change: `kill -9` at any instruction leaves it, and so does the end of the
+process in any other way. A line cut short by a full disk or a power cut is recognised and left out: its
+change was never made. The owner holds flock(2) on the file, so who gets the lock knows that it is dead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from leasefs.client.paths import private_dir, state_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Note = dict[str, Any]
+
+_SUFFIX = ".journal"
+_VERSION = 1
+# What the ledger has answered is cut off at the front once there is this much of it.
+_CUT_FROM_BYTES = 1 << 20
+
+
+class Header(NamedTuple):
+    """Whose journal it is: the mount's agent and session, and the tree as the ledger is told of it."""
+
+    tree: str
+    root: str
+    host: str
+    territory: str
+    agent: str
+    harness: str
+    session: str
+
+
+class Left(NamedTuple):
+    """What a dead mount's journal holds that the ledger has not answered, oldest first."""
+
+    header: Header
+    notes: list[Note]
+
+
+def journals_dir(tree: str) -> str:
+    """The directory of the journals of one tree. Raises Denied as `client.paths.private_dir`."""
+    return private_dir(os.path.join(state_dir(), "journals", tree))
+
+
+class Journal:
+    """The journal of a live mount. `note` before the change, `answered` when the ledger has it."""
+
+    def __init__(self, directory: str, header: Header) -> None:
+        """Begin a journal. Raises OSError if the disk does not take it."""
+        self._path = os.path.join(directory, header.session + _SUFFIX)
+        self._header = header
+        self._fd = _begin(self._path, header)
+        self._size_bytes = os.fstat(self._fd).st_size
+        self._unanswered: dict[int, Note] = {}
+        self._next = 1
+
+    def note(self, note: Note) -> int:
+        """Write one intent; returns its number. The change may be made only after this returned.
+
+        Raises:
+            OSError: it is not on disk, and so the change must not be made (ENOSPC, EIO).
+        """
+        number = self._next
+        self._write({"n": number, **note})
+        self._unanswered[number] = note
+        self._next += 1
+        return number
+
+    def unanswered(self, most: int) -> dict[int, Note]:
+        """The oldest notes that the ledger has not answered, by number."""
+        taken: dict[int, Note] = {}
+        for number, note in self._unanswered.items():
+            if len(taken) == most:
+                break
+            taken[number] = note
+        return taken
+
+    def answered(self, number: int) -> None:
+        """The ledger has all notes up to this one. Raises OSError if that cannot be written down."""
+        for known in [n for n in self._unanswered if n <= number]:
+            del self._unanswered[known]
+        if self._size_bytes >= _CUT_FROM_BYTES:
+            self._cut()
+        else:
+            self._write({"answered": number})
+
+    def sync(self) -> None:
+        """Bring it to the disk itself; blocks."""
+        os.fdatasync(self._fd)
+
+    def close(self) -> None:
+        """Let go of it, and remove it if the ledger has all."""
+        if not self._unanswered:
+            os.unlink(self._path)
+        os.close(self._fd)
+
+    def _write(self, line: Note) -> None:
+        raw = _line(line)
+        done = os.write(self._fd, raw)
+        self._size_bytes += done
+        if done < len(raw):
+            # The rest found no room; what is there is no line, and the next one must begin anew.
+            os.ftruncate(self._fd, self._size_bytes - done)
+            self._size_bytes -= done
+            raise OSError(28, os.strerror(28), self._path)
+
+    def _cut(self) -> None:
+        draft = self._path + ".new"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(draft)
+        fd = _begin(draft, self._header)
+        for number, note in self._unanswered.items():
+            os.write(fd, _line({"n": number, **note}))
+        os.replace(draft, self._path)
+        os.close(self._fd)
+        self._fd, self._size_bytes = fd, os.fstat(fd).st_size
+
+
+class DeadJournal:
+    """A journal whose mount is gone, locked against others who would replay it."""
+
+    def __init__(self, path: str, fd: int) -> None:
+        self._path = path
+        self._fd = fd
+
+    def left(self) -> Left | None:
+        """What is to be replayed; None if it is no journal that we can read."""
+        with open(os.dup(self._fd), "rb") as file:
+            lines = file.read().split(b"\n")[
+                :-1
+            ]  # what follows the last newline was never finished
+        return _left([_read(line) for line in lines])
+
+    def remove(self) -> None:
+        """The ledger has all of it."""
+        os.unlink(self._path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+
+def dead_journals(directory: str) -> Iterator[DeadJournal]:
+    """The journals of mounts that are gone, oldest first, each locked while it is looked at."""
+    names = [name for name in os.listdir(directory) if name.endswith(_SUFFIX)]
+    for name in sorted(names, key=lambda name: _begun_ns(os.path.join(directory, name))):
+        path = os.path.join(directory, name)
+        with contextlib.suppress(FileNotFoundError):
+            fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            if _lock(fd) and _is_at(fd, path):
+                with DeadJournal(path, fd) as dead:
+                    yield dead
+            else:
+                os.close(fd)
+
+
+def _begun_ns(path: str) -> int:
+    try:
+        return os.stat(path, follow_symlinks=False).st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+def _begin(path: str, header: Header) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+    fd = os.open(path, flags, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(fd, _line({"journal": _VERSION, **header._asdict()}))
+    except BaseException:
+        os.unlink(path)
+        os.close(fd)
+        raise
+    return fd
+
+
+def _lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_at(fd: int, path: str) -> bool:
+    """Whether the file was not removed or replaced before we had the lock."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(found, os.fstat(fd))
+
+
+def _line(facts: Note) -> bytes:
+    # ASCII: names that are not UTF-8 are lone surrogates, which only their escapes can carry.
+    return json.dumps(facts, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def _read(line: bytes) -> Note:
+    try:
+        facts = json.loads(line)
+    except ValueError:
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def _left(lines: list[Note]) -> Left | None:
+    if not lines or lines[0].get("journal") != _VERSION:
+        return None
+    try:
+        header = Header(**{name: str(lines[0][name]) for name in Header._fields})
+    except KeyError:
+        return None
+    answered = max((line["answered"] for line in lines if "answered" in line), default=0)
+    notes = [line for line in lines if line.get("n", 0) > answered]
+    return Left(header, [{key: note[key] for key in note if key != "n"} for note in notes])

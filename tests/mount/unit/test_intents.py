@@ -1,0 +1,106 @@
+"""The mount's memory of what it changed: a first change is journalled before it, and nothing older clears it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from leasefs.mount.intents import IntentLog
+from leasefs.mount.journal import Header, Journal
+from leasefs.testing.static_holdings import held
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class World:
+    """An intent log over a journal in a directory, with a head that tests set."""
+
+    def __init__(self, directory: Path) -> None:
+        self.journal = Journal(str(directory), Header("t-1", "/r", "h", "t", "a", "x", "s-1"))
+        self.head = "c0"
+        self.epoch = 0
+        self.log = IntentLog(
+            self.journal, turn=self._turn, wall_s=lambda: 12.5, head=lambda: self.head
+        )
+
+    def _turn(self) -> int:
+        self.epoch += 1
+        return self.epoch
+
+    @property
+    def noted(self) -> list[str]:
+        return [note["path"] for note in self.journal.unanswered(1000).values()]
+
+    def change(self, path: bytes, token: int = 1) -> None:
+        self.log.ahead(path, "modify", held(token, "**"), 0)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.journal.close()
+
+
+def test_only_the_first_change_of_a_clean_path_is_journalled(world: World) -> None:
+    for path in (b"a", b"b", b"a", b"a", b"b"):
+        world.change(path)
+    assert world.noted == ["a", "b"]
+
+
+def test_a_path_found_clean_is_journalled_at_its_next_change(world: World) -> None:
+    world.change(b"a")
+    look = world.log.begin_look()
+    assert world.log.is_untouched(look, b"a")
+    world.log.clean(b"a")
+    world.change(b"a")
+    assert world.noted == ["a", "a"]
+
+
+def test_an_answer_older_than_a_change_clears_nothing(world: World) -> None:
+    world.change(b"a")
+    world.change(b"b")
+    look = world.log.begin_look()
+    world.change(b"a")  # already known, and so not journalled: only the epoch tells
+    assert not world.log.is_untouched(look, b"a")
+    assert world.log.is_untouched(look, b"b")
+    assert not world.log.is_quiet(look)
+
+
+def test_each_lease_has_its_own_intent_of_a_path(world: World) -> None:
+    world.change(b"a", token=1)
+    world.change(b"a", token=2)
+    assert world.noted == ["a", "a"]
+    assert world.log.dirty_of(1) == []
+    assert world.log.dirty_of(2) == [b"a"]
+
+
+def test_a_committed_path_that_changes_again_is_a_new_intent(world: World) -> None:
+    world.change(b"a")
+    world.log.committed(b"a", "c1", "b1")
+    assert world.log.dirty_of(1) == []
+    assert world.log.tokens() == {1}
+    world.head = "c1"
+    look = world.log.begin_look()
+    world.change(b"a")
+    assert world.noted == ["a", "a"]
+    assert not world.log.is_untouched(look, b"a")
+    assert world.log.begin_look().paths[b"a"].head == "c1"
+
+
+def test_what_the_journal_refuses_is_not_known(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(note: object) -> int:
+        raise OSError(28, "full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.journal, "note", full)
+        with pytest.raises(OSError, match="full"):
+            world.change(b"a")
+    assert len(world.log) == 0
+    world.change(b"a")
+    assert world.noted == ["a"]

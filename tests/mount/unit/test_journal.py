@@ -1,0 +1,150 @@
+"""The journal of intents: written before the change, whole whatever ends the process (P8)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leasefs.mount import journal
+from leasefs.mount.journal import Header, Journal, dead_journals
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEADER = Header("t-1", "/home/a/repo", "host", "territory", "agent-07", "claude", "s-1")
+
+
+def _notes(count: int, first: int = 0) -> list[dict[str, Any]]:
+    return [{"path": f"f{at}", "kind": "modify"} for at in range(first, first + count)]
+
+
+def _left(directory: Path) -> list[list[dict[str, Any]]]:
+    found = []
+    for dead in dead_journals(str(directory)):
+        left = dead.left()
+        assert left is not None
+        assert left.header == HEADER
+        found.append(left.notes)
+    return found
+
+
+def _abandon(live: Journal) -> None:
+    os.close(live._fd)
+
+
+def test_what_the_ledger_did_not_answer_is_left(tmp_path: Path) -> None:
+    live = Journal(str(tmp_path), HEADER)
+    for note in _notes(5):
+        live.note(note)
+    live.answered(2)
+    _abandon(live)
+    assert _left(tmp_path) == [_notes(3, first=2)]
+
+
+def test_the_journal_of_a_live_mount_is_left_alone(tmp_path: Path) -> None:
+    live = Journal(str(tmp_path), HEADER)
+    live.note({"path": "f"})
+    assert _left(tmp_path) == []
+    _abandon(live)
+    assert _left(tmp_path) == [[{"path": "f"}]]
+
+
+def test_an_answered_journal_is_removed_at_its_end(tmp_path: Path) -> None:
+    live = Journal(str(tmp_path), HEADER)
+    live.answered(live.note({"path": "f"}))
+    live.close()
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_is_answered_is_cut_off_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "_CUT_FROM_BYTES", 4096)
+    live = Journal(str(tmp_path), HEADER)
+    for at in range(2000):
+        live.note({"path": f"f{at}"})
+        live.answered(at)  # all but the last
+    _abandon(live)
+    (path,) = tmp_path.iterdir()
+    assert path.stat().st_size < 8192
+    assert _left(tmp_path) == [[{"path": "f1999"}]]
+
+
+@given(cut=st.integers(1, 60))
+def test_a_line_cut_short_is_no_line(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
+    directory = tmp_path_factory.mktemp("journals")
+    live = Journal(str(directory), HEADER)
+    for note in _notes(3):
+        live.note(note)
+    _abandon(live)
+    (path,) = directory.iterdir()
+    os.truncate(path, path.stat().st_size - cut)
+    (notes,) = _left(directory)
+    assert notes == _notes(3)[: len(notes)]
+    assert len(notes) == 2 if cut <= 36 else len(notes) < 2
+
+
+def test_a_full_disk_refuses_the_change_and_leaves_the_journal_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = Journal(str(tmp_path), HEADER)
+    live.note({"path": "before"})
+    write = os.write
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", lambda fd, raw: write(fd, raw[:7]))
+        with pytest.raises(OSError, match="No space left"):
+            live.note({"path": "refused"})
+    live.note({"path": "after"})
+    _abandon(live)
+    assert _left(tmp_path) == [[{"path": "before"}, {"path": "after"}]]
+
+
+def test_names_that_are_not_utf_8_come_back(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9\n")
+    live = Journal(str(tmp_path), HEADER)
+    live.note({"path": name})
+    _abandon(live)
+    assert _left(tmp_path) == [[{"path": name}]]
+
+
+@pytest.mark.parametrize("content", [b"", b"no json\n", b"[]\n", b'{"journal":1}\n', b'{"n":1}\n'])
+def test_what_is_no_journal_is_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.journal").write_bytes(content)
+    assert [dead.left() for dead in dead_journals(str(tmp_path))] == [None]
+
+
+_WRITER = """
+import sys
+from leasefs.mount.journal import Header, Journal
+live = Journal(sys.argv[1], Header(*sys.argv[2:]))
+at = 0
+while True:
+    live.note({"path": f"f{at}", "kind": "modify"})
+    sys.stdout.write(f"{at}\\n")
+    sys.stdout.flush()
+    at += 1
+"""
+
+
+def test_kill_9_loses_no_note_that_was_made(tmp_path: Path) -> None:
+    for at in range(3):
+        directory = tmp_path / str(at)
+        directory.mkdir()
+        with subprocess.Popen(
+            [sys.executable, "-c", _WRITER, str(directory), *HEADER], stdout=subprocess.PIPE
+        ) as writer:
+            assert writer.stdout is not None
+            for _ in range(50 * (at + 1)):
+                writer.stdout.readline()
+            writer.send_signal(signal.SIGKILL)
+            said = writer.stdout.read().count(b"\n") + 50 * (at + 1)
+        (notes,) = _left(directory)
+        assert notes[:said] == _notes(said)
+        assert len(notes) <= said + 1
