@@ -70,8 +70,9 @@ def command(path: str, lazy: bool, as_json: bool) -> None:
     if daemon is None:
         if silent:
             cut_off(mount, f"the daemon of {mountpoint} is gone, yet hangs in the kernel")
-        # What stands on it cannot be reached through a dead mount, to be unmounted first.
-        detach(mountpoint, lazy=lazy or bool(below(mount.mountpoint)))
+        # What stands on it cannot be reached through a dead mount, to be unmounted first; and who waited
+        # needs a moment to let go.
+        detach(mountpoint, lazy=lazy or silent or bool(below(mount.mountpoint)))
         _forget_dead(mountpoint)
     else:
         _stop(daemon, mount, lazy=lazy)
