@@ -12,12 +12,12 @@ from __future__ import annotations
 import os
 import pwd
 import subprocess
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from leasefs.vcs.errors import GitFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from leasefs.vcs.gitdir import GitDir
 
@@ -48,23 +48,16 @@ def run_git(
     Raises:
         GitFailed: git is not installed, took longer, or ended with another status; the message quotes git.
     """
-    options = [part for setting in _QUIET for part in ("-c", setting)]
     shown = "git " + " ".join(arguments)
-    if os.geteuid() or (owner and not owner.st_uid):
-        owner = None
     try:
-        done = subprocess.run(
-            ["git", "--no-pager", *options, *arguments],
-            env=_environment(gitdir) | _home_of(owner),
+        done: subprocess.CompletedProcess[bytes] = subprocess.run(
+            command_line(arguments),
             cwd="/",
-            pass_fds=(gitdir.fd, gitdir.common_fd),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout_s,
             check=False,
-            user=owner.st_uid if owner else None,
-            group=owner.st_gid if owner else None,
-            extra_groups=[] if owner else None,
+            **child_options(gitdir, owner),
         )
     except subprocess.TimeoutExpired as error:
         raise GitFailed(f"{shown} took longer than {timeout_s:g} s and was ended") from error
@@ -76,6 +69,34 @@ def run_git(
         said = done.stderr.decode(errors="replace").strip()[:500]
         raise GitFailed(f"{shown} ended with status {done.returncode}: {said}")
     return done.stdout
+
+
+def command_line(arguments: Sequence[str]) -> list[str]:
+    """`git ARGUMENTS`, with what keeps it quiet."""
+    options = [part for setting in _QUIET for part in ("-c", setting)]
+    return ["git", "--no-pager", *options, *arguments]
+
+
+def child_options(
+    gitdir: GitDir,
+    owner: os.stat_result | None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
+) -> dict[str, Any]:
+    """What `subprocess.Popen` needs to run git on `gitdir` as `run_git` does.
+
+    `environment` is added to what names the repository; `pass_fds` to the descriptors that the child inherits.
+    """
+    if os.geteuid() or (owner and not owner.st_uid):
+        owner = None
+    return {
+        "env": _environment(gitdir) | _home_of(owner) | dict(environment or {}),
+        "pass_fds": (gitdir.fd, gitdir.common_fd, *pass_fds),
+        "user": owner.st_uid if owner else None,
+        "group": owner.st_gid if owner else None,
+        "extra_groups": [] if owner else None,
+    }
 
 
 def config_values(
