@@ -4,16 +4,25 @@ The kernel refuses to remove or rename a mountpoint before it asks us (EBUSY, fs
 does not say what it is for. The caller sits in its system call until we answer, so /proc tells
 (proc_pid_syscall(5), proc_pid_mem(5)): readable for those who may trace it, which who may mount usually
 can. A wrong answer costs speed or an EBUSY, never more.
+
+Reading memory waits for its lock, and somebody in the caller's process may hold that and wait for an answer
+of ours: one that maps something else over pages of the mount which are still to be written. So a thread of
+its own reads, and is not waited for any longer than it mostly takes.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import threading
 from enum import Enum, auto
+from queue import SimpleQueue
 
 _AT_REMOVEDIR = 0x200
 _PAGE = 4096
+# Reading takes some microseconds; more than this is a lock that somebody holds, or a machine under such load
+# that nobody counts on a few milliseconds.
+_WITHIN_S = 0.02
 
 
 class Intent(Enum):
@@ -52,6 +61,50 @@ _PATHS: _Paths = {
     **_TAKING.get(_MACHINE, {}),
     **_UNLINKING.get(_MACHINE, {}),
 }
+
+
+class _Question:
+    """What a thread means to do at a name. `answered` can be acquired once that is known."""
+
+    __slots__ = ("answer", "answered", "name", "thread")
+
+    def __init__(self, thread: int, name: bytes) -> None:
+        self.thread = thread
+        self.name = name
+        self.answer = Intent.UNKNOWN
+        self.answered = threading.Lock()
+        self.answered.acquire()
+
+
+class Callers:
+    """Tells what callers mean to do, without ever waiting for them."""
+
+    def __init__(self) -> None:
+        self._questions: SimpleQueue[_Question] = SimpleQueue()
+        self._reader: threading.Thread | None = None
+        # Whose memory could not be read in time.
+        self._stuck: _Question | None = None
+
+    def intent(self, thread: int, name: bytes) -> Intent:
+        """What the thread, which is in a system call, means to do at `name`; UNKNOWN if that takes long."""
+        if self._stuck is not None and not self._stuck.answered.acquire(blocking=False):
+            return Intent.UNKNOWN
+        self._stuck = None
+        if self._reader is None:
+            self._reader = threading.Thread(target=self._read, name="callers", daemon=True)
+            self._reader.start()
+        question = _Question(thread, name)
+        self._questions.put(question)
+        if not question.answered.acquire(timeout=_WITHIN_S):
+            self._stuck = question
+            return Intent.UNKNOWN
+        return question.answer
+
+    def _read(self) -> None:
+        while True:
+            question = self._questions.get()
+            question.answer = intent(question.thread, question.name)
+            question.answered.release()
 
 
 def intent(thread: int, name: bytes) -> Intent:

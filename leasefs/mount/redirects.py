@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from leasefs.mount.callers import Intent, intent
+from leasefs.mount.callers import Callers, Intent
 from leasefs.mount.lower import stale
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ class Redirects:
         # Inode numbers whose entries the kernel may keep for so many seconds only.
         self.brief: dict[int, float] = {}
         self.deletions: Deletions | None = None
+        self._callers = Callers()
         # No redirect of these paths until then.
         self.resting: dict[bytes, float] = {}
         # Lost their mount; what they hold open is still to be closed.
@@ -177,7 +178,7 @@ class Redirects:
             self._let_go(redirect)  # the kernel sees that by itself
             return 0.0
         self.heed_deletions()
-        meant = intent(thread, place[1])
+        meant = self._callers.intent(thread, place[1])
         if meant is Intent.TAKES or _is_empty(redirect.lower_fd):
             self._let_go(redirect)
             raise stale("what is mounted there must go first")
