@@ -13,13 +13,17 @@ _OCTAL = re.compile(rb"\\([0-7]{3})")
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """One mount. `device` is major:minor as in the file; paths have their escapes undone."""
+    """One mount. `device` is major:minor as in the file; paths have their escapes undone.
+
+    `root` is which directory of its file system is mounted.
+    """
 
     mount_id: int
     device: str
     mountpoint: bytes
     filesystem: str
     source: bytes
+    root: bytes = b"/"
 
     @property
     def is_leasefs(self) -> bool:
@@ -41,6 +45,7 @@ def _parse_line(line: bytes) -> Mount:
         mountpoint=_unescape(fields[4]),
         filesystem=_unescape(fields[after + 1]).decode(errors="surrogateescape"),
         source=_unescape(fields[after + 2]),
+        root=_unescape(fields[3]),
     )
 
 

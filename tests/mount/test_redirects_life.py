@@ -206,3 +206,40 @@ def test_without_redirects_there_are_none(source: Path) -> None:
     finally:
         agent.stop()
     assert is_gone(agent.pid)
+
+
+def doctor(*flags: str) -> str:
+    code = "import sys; from leasefs_cli.main import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "doctor", *flags]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+@pytest.mark.usefixtures("world")
+def test_doctor_finds_and_detaches_what_the_mount_does_not_know(source: Path) -> None:
+    root = source.parent / "mount"
+    root.mkdir()
+    (source / "tree").mkdir()
+    (source / "theirs").mkdir()
+    with agent_mount(str(source), str(root)) as agent:
+        used_until_redirected(agent, "build")
+        for name, over in (("tree", "tree"), ("tree", "theirs")):
+            subprocess.run(["mount", "--bind", source / name, root / over], check=True)
+        said = doctor()
+        assert f"warn  redirect {root}/tree" in said
+        assert f"{root}/theirs" not in said  # somebody's own
+        assert f"redirect {root}/build" not in said
+        assert redirects_below(agent.root) == {"build", "tree", "theirs"}
+        assert f"ok    redirect {root}/tree" in doctor("--fix")
+        assert redirects_below(agent.root) == {"build", "theirs"}
+        subprocess.run(["umount", root / "theirs"], check=True)
+
+
+@pytest.mark.usefixtures("world")
+def test_doctor_says_what_a_dead_mount_still_carries(source: Path) -> None:
+    with agent_mount(str(source), str(source), dies=True) as agent:
+        used_until_redirected(agent, "build")
+        agent.kill()
+        said = doctor("--fix")
+        assert f"warn  redirects {source}: left on the dead mount" in said
+        assert f"{source}/build" in said
+        assert closed(source / "build")

@@ -1,3 +1,3 @@
-"""What `leasefs doctor` looks at. Nothing here repairs or starts anything."""
+"""What `leasefs doctor` looks at. Nothing is started; only redirects can be repaired."""
 
 from __future__ import annotations

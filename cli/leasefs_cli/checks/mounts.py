@@ -11,16 +11,24 @@ from leasefs.core.errors import LeasefsError
 from leasefs.mount.mountinfo import mounts
 from leasefs_cli.asking_a_mount import ANSWER_TIMEOUT_S, ask
 from leasefs_cli.checks.finding import FAIL, OK, WARN, Finding
+from leasefs_cli.checks.redirects import on_a_dead_mount, on_a_live_mount
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def mount_findings() -> Iterator[Finding]:
-    """One finding per mount of leasefs, and one per entry without a process."""
-    places = [os.fsdecode(mount.mountpoint) for mount in mounts() if mount.is_leasefs]
-    for place in places:
-        yield one_mount(place)
+def mount_findings(*, fix: bool) -> Iterator[Finding]:
+    """One finding per mount of leasefs, what is wrong with its redirects, one per entry without a process."""
+    places = []
+    for mount in mounts():
+        if mount.is_leasefs:
+            places.append(os.fsdecode(mount.mountpoint))
+            found = one_mount(places[-1])
+            yield found
+            if found.level == OK:
+                yield from on_a_live_mount(mount, fix=fix)
+            elif (left := on_a_dead_mount(mount)) is not None:
+                yield left
     if not places:
         yield Finding(OK, "mounts", "none")
     yield from registry(places)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from itertools import chain
+
+import click
 
 from leasefs_cli.checks.finding import FAIL, OK, WARN, Finding
 from leasefs_cli.checks.host import host_findings
@@ -23,19 +26,19 @@ _COLOURS = {OK: "green", WARN: "yellow", FAIL: "red"}
         ("leasefs doctor --json | jq '.findings[] | select(.level != \"ok\")'", "for a program"),
     ],
 )
+@click.option("--fix", is_flag=True, help="Detach redirects that their mount does not know of.")
 @json_option
-def command(as_json: bool) -> int:
+def command(as_json: bool, fix: bool) -> int:
     """Check this machine, the ledger and the mounts, and say what to repair.
 
-    Each line is ok, warn (it works, but) or fail, with what to do below. Nothing is changed and no
-    ledger is started.
+    Each line is ok, warn (it works, but) or fail, with what to do below. Without --fix nothing is
+    changed; no ledger is started.
     """
     findings = []
-    for source in (host_findings, ledger_findings, mount_findings):
-        for finding in source():
-            findings.append(finding)
-            if not as_json:
-                _show(finding)
+    for finding in chain(host_findings(), ledger_findings(), mount_findings(fix=fix)):
+        findings.append(finding)
+        if not as_json:
+            _show(finding)
     failed = any(finding.level == FAIL for finding in findings)
     if as_json:
         say_json({"ok": not failed, "findings": [finding._asdict() for finding in findings]})
