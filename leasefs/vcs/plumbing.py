@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import pwd
 import subprocess
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from leasefs.vcs.errors import GitFailed
@@ -34,16 +35,23 @@ def run_git(
     timeout_s: float = 60,
     absent_status: int = 0,
     owner: os.stat_result | None = None,
+    tree_fd: int | None = None,
+    stdin: bytes = b"",
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> bytes:
     """Run `git ARGUMENTS` on `gitdir` and return its standard output.
 
     Args:
-        gitdir: which repository; the working tree itself is out of the child's reach.
+        gitdir: which repository; the working tree itself is out of the child's reach, unless `tree_fd` says otherwise.
         arguments: a plumbing command and its options.
         timeout_s: seconds after which the child is killed.
         absent_status: an exit status that means "nothing there" and gives b"" (0: none does).
         owner: run as the user and group that own this, if we are root: what git writes is theirs then, and a
             link that they made leads root nowhere.
+        tree_fd: the root of the working tree, for `ls-files` alone: other commands change to the tree by its path
+            (setup_work_tree()), which may lead into our own mount.
+        stdin: what the child reads.
+        variables: set for the child beside our own.
 
     Raises:
         GitFailed: git is not installed, took longer, or ended with another status; the message quotes git.
@@ -52,12 +60,12 @@ def run_git(
     try:
         done: subprocess.CompletedProcess[bytes] = subprocess.run(
             command_line(arguments),
-            cwd="/",
-            stdin=subprocess.DEVNULL,
+            cwd="/" if tree_fd is None else f"/proc/self/fd/{tree_fd}",
             capture_output=True,
             timeout=timeout_s,
             check=False,
-            **child_options(gitdir, owner),
+            **({"input": stdin} if stdin else {"stdin": subprocess.DEVNULL}),
+            **child_options(gitdir, owner, **_in_tree(tree_fd)),
         )
     except subprocess.TimeoutExpired as error:
         raise GitFailed(f"{shown} took longer than {timeout_s:g} s and was ended") from error
@@ -115,6 +123,16 @@ def config_values(
     arguments = ["config", "-z", *typed, "--get-all", key]
     output = run_git(gitdir, arguments, absent_status=_NOT_SET, owner=owner)
     return output.split(b"\0")[:-1]
+
+
+def _tree(tree_fd: int | None) -> dict[str, str]:
+    return {} if tree_fd is None else {"GIT_WORK_TREE": "."}
+
+
+def _in_tree(tree_fd: int | None) -> dict[str, Any]:
+    if tree_fd is None:
+        return {}
+    return {"environment": {"GIT_WORK_TREE": "."}, "pass_fds": (tree_fd,)}
 
 
 def _home_of(owner: os.stat_result | None) -> dict[str, str]:
