@@ -57,6 +57,7 @@ def run_git(
         GitFailed: git is not installed, took longer, or ended with another status; the message quotes git.
     """
     shown = "git " + " ".join(arguments)
+    in_tree = {} if tree_fd is None else {"GIT_WORK_TREE": "."}
     try:
         done: subprocess.CompletedProcess[bytes] = subprocess.run(
             command_line(arguments),
@@ -64,8 +65,8 @@ def run_git(
             capture_output=True,
             timeout=timeout_s,
             check=False,
-            **({"input": stdin} if stdin else {"stdin": subprocess.DEVNULL}),
-            **child_options(gitdir, owner, **_in_tree(tree_fd)),
+            input=stdin,
+            **child_options(gitdir, owner, environment=in_tree | dict(variables)),
         )
     except subprocess.TimeoutExpired as error:
         raise GitFailed(f"{shown} took longer than {timeout_s:g} s and was ended") from error
@@ -123,16 +124,6 @@ def config_values(
     arguments = ["config", "-z", *typed, "--get-all", key]
     output = run_git(gitdir, arguments, absent_status=_NOT_SET, owner=owner)
     return output.split(b"\0")[:-1]
-
-
-def _tree(tree_fd: int | None) -> dict[str, str]:
-    return {} if tree_fd is None else {"GIT_WORK_TREE": "."}
-
-
-def _in_tree(tree_fd: int | None) -> dict[str, Any]:
-    if tree_fd is None:
-        return {}
-    return {"environment": {"GIT_WORK_TREE": "."}, "pass_fds": (tree_fd,)}
 
 
 def _home_of(owner: os.stat_result | None) -> dict[str, str]:
