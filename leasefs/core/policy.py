@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.core.companions import companion_of
 
@@ -49,7 +49,7 @@ class Place(Enum):
     CONTROL = "control"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Target:
     """One name that an operation changes.
 
@@ -63,6 +63,10 @@ class Target:
     whole_tree: bool = False
     tracked: bool = False
     aliases: tuple[bytes, ...] = ()
+
+    def is_somebodys(self) -> bool:
+        """Whether it is `tracked`. Asked only where the answer counts: to know it may take a look."""
+        return self.tracked
 
 
 class Reason(Enum):
@@ -87,12 +91,16 @@ class Refused:
     lease: HeldLease | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
-    """The operation may happen. `lease` is None on ground that needs none."""
+class Allowed(NamedTuple):
+    """The operation may happen. `lease` is None on ground that needs none.
+
+    `by_name` says that each name has a lease of its own, or needs none: nothing passed as a companion,
+    and no directory because of what may be made below it.
+    """
 
     lease: HeldLease | None
     companion: bool = False
+    by_name: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +131,15 @@ _NEVER_COMPANIONS = frozenset({Op.MKDIR, Op.RMDIR})
 
 def decide(op: Op, targets: Sequence[Target], view: HeldView, now_s: float) -> Verdict:
     """Allow only if every name may change; the first that may not is the refusal's path."""
-    verdict: Verdict = _FREE
+    verdict, by_name = _FREE, True
     for target in targets:
         one = _decide_one(op, target, view, now_s)
         if isinstance(one, Refused):
             return one
-        if verdict is _FREE or (isinstance(verdict, Allowed) and verdict.companion):
+        by_name = by_name and one.by_name
+        if verdict is _FREE or verdict.companion:
             verdict = one
-    return verdict
+    return verdict if verdict.by_name is by_name else verdict._replace(by_name=by_name)
 
 
 def _decide_one(op: Op, target: Target, view: HeldView, now_s: float) -> Verdict:
@@ -159,11 +168,11 @@ def _decide_name(op: Op, target: Target, view: HeldView, now_s: float) -> Verdic
     if op in (Op.MKDIR, Op.RMDIR):
         lease = view.may_need(target.path, now_s)
         if lease is not None:
-            return Allowed(lease)
-    if op not in _NEVER_COMPANIONS and not target.tracked and not target.aliases:
+            return Allowed(lease, by_name=False)
+    if op not in _NEVER_COMPANIONS and not target.aliases and not target.is_somebodys():
         lease = companion_of(target.path, view, now_s)
         if lease is not None:
-            return Allowed(lease, companion=True)
+            return Allowed(lease, companion=True, by_name=False)
     lapsed = view.lapsed(target.path, now_s)
     return Refused(Reason.LAPSED if lapsed else Reason.NOT_LEASED, op, target.path, lapsed)
 

@@ -1,4 +1,4 @@
-"""The border to pyfuse3: every exception leaves as an errno.
+"""The border to pyfuse3: every exception leaves as an errno, and whoever has to wait is called again.
 
 pyfuse3 catches FUSEError alone; any other exception ends its main loop, and with it the mount.
 """
@@ -8,19 +8,32 @@ from __future__ import annotations
 import errno
 import functools
 import logging
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from pyfuse3 import FUSEError
 
 from leasefs.mount.errnos import Refusal, errno_of
+from leasefs.mount.gate import Unsettled, Wanting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+
+    from leasefs.mount.shapes import Caller
+    from leasefs.mount.tree import Tree
 
 log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class OverTree(Protocol):
+    """Whoever has handlers that change a tree."""
+
+    tree: Tree
+
+
+H = TypeVar("H", bound=OverTree)
 
 
 def boundary(handler: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
@@ -45,6 +58,31 @@ def at_once(handler: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
     async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return handler(*args, **kwargs)
+        except FUSEError:
+            raise
+        except Exception as error:
+            raise _answer(handler, error) from error
+
+    return guarded
+
+
+def changing(
+    handler: Callable[Concatenate[H, P], R],
+) -> Callable[Concatenate[H, P], Coroutine[Any, Any, R]]:
+    """The same for one that asks the gate: it is called again once what it wants is there.
+
+    Its last argument says who makes the request.
+    """
+
+    @functools.wraps(handler)
+    async def guarded(over: H, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            try:
+                return handler(over, *args, **kwargs)
+            except (Wanting, Unsettled):
+                pass  # nearly always there is nothing to wait for
+            pid = cast("Caller", args[-1]).pid
+            return await over.tree.gate.settle(pid, lambda: handler(over, *args, **kwargs))
         except FUSEError:
             raise
         except Exception as error:

@@ -1,8 +1,9 @@
 """The gate: nothing changes without passing it.
 
-It asks `core.policy` and knows no rule of its own. A question is put as a function that describes what
-the operation touches; it is called again after every wait, and nothing is awaited between the last
-description and the change itself. So the answer is about the tree as it is when the change is made.
+It asks `core.policy` and knows no rule of its own. An operation is a plain function: it looks at what it
+touches, asks (`admit`), and makes the change. Where the answer has to be waited for, it ends there, and is
+called again after the wait (`settle`). So nothing can come in between the last look and the change, and
+the answer is about the tree as it is when the change is made.
 
 A lease that has lapsed may still be ours (after SIGSTOP or suspend, P5): the ledger is asked once,
 within the lessee's bound, before the refusal. Other requests go on meanwhile.
@@ -12,8 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
@@ -23,7 +23,6 @@ from leasefs.core.policy import (
     Reason,
     Refused,
     Target,
-    Verdict,
     decide,
     decide_open_handle,
 )
@@ -31,6 +30,8 @@ from leasefs.mount.errnos import Refusal
 from leasefs.mount.interrupted import unless_interrupted
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
     from leasefs.mount.handles import OpenFile
     from leasefs.mount.holdings import Holdings
     from leasefs.mount.refusals import RefusalLog
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 _ROUNDS = 8
 # No request waits longer for the ledger: a caller is let go by signals alone, and not all mean to.
 _CONFIRM_WITHIN_S = 2.0
+
+R = TypeVar("R")
 
 
 class Wanting(Exception):
@@ -49,7 +52,12 @@ class Wanting(Exception):
         self.fetch = fetch
 
 
-Describe = Callable[[], Sequence[Target]]
+class Unsettled(Exception):
+    """The policy refuses, as things are known here: perhaps the ledger knows better."""
+
+    def __init__(self, refused: Refused) -> None:
+        super().__init__(refused.reason.value)
+        self.refused = refused
 
 
 class Gate:
@@ -59,27 +67,43 @@ class Gate:
         self.holdings = holdings
         self.refusals = refusals
 
-    async def require(self, op: Op, pid: int, describe: Describe) -> Allowed:
-        """Wait for a verdict about what `describe` returns.
+    def admit(self, op: Op, targets: Sequence[Target]) -> Allowed:
+        """The verdict about a change of these names that is made as soon as this returns.
+
+        Every change of a name passes here, and what is to be known of it beforehand belongs here.
+
+        Raises:
+            Unsettled: the policy refuses; for `settle`.
+        """
+        verdict = decide(op, targets, self.holdings.view, self.holdings.now_s())
+        if isinstance(verdict, Refused):
+            raise Unsettled(verdict)
+        return verdict
+
+    async def settle(self, pid: int, attempt: Callable[[], R]) -> R:
+        """Make an attempt at an operation again and again until nothing has to be waited for.
 
         Raises:
             Refusal: the policy refuses; it is in the refusal log then.
-            OSError: whatever `describe` met; EBUSY if its answer never settles; EINTR if a signal asked
+            OSError: whatever `attempt` met; EBUSY if its answer never settles; EINTR if a signal asked
                 the caller to end meanwhile.
         """
+        asked = False
+        for _ in range(_ROUNDS):
+            try:
+                return attempt()
+            except Wanting as wanting:
+                missing = wanting.fetch
+            except Unsettled as unsettled:
+                if asked or not _may_still_be_ours(unsettled.refused):
+                    self.refuse(unsettled.refused, pid)
+                asked, missing = True, self._confirm
+            await unless_interrupted(pid, missing)
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
 
-        def judge() -> Verdict:
-            return decide(op, describe(), self.holdings.view, self.holdings.now_s())
-
-        # Nearly always there is nothing to wait for.
-        try:
-            verdict = judge()
-        except Wanting:
-            pass
-        else:
-            if isinstance(verdict, Allowed):
-                return verdict
-        return await self._settle(pid, judge)
+    async def require(self, op: Op, pid: int, describe: Callable[[], Sequence[Target]]) -> Allowed:
+        """Wait for a verdict about what `describe` returns; nothing may be awaited before the change."""
+        return await self.settle(pid, lambda: self.admit(op, describe()))
 
     def may_write(self, file: OpenFile) -> bool:
         """The hot path: is the handle's own lease still trusted? False means: ask `require_write`."""
@@ -90,29 +114,15 @@ class Gate:
 
     async def require_write(self, op: Op, file: OpenFile) -> Allowed:
         """Wait for a verdict about a change through a handle that was opened under a lease."""
+        return await self.settle(file.pid, lambda: self._admit_write(op, file))
 
-        def judge() -> Verdict:
-            return decide_open_handle(
-                op, file.token, file.path, self.holdings.view, self.holdings.now_s()
-            )
-
-        return await self._settle(file.pid, judge)
-
-    async def _settle(self, pid: int, judge: Callable[[], Verdict]) -> Allowed:
-        asked = False
-        for _ in range(_ROUNDS):
-            try:
-                verdict = judge()
-            except Wanting as wanting:
-                await unless_interrupted(pid, wanting.fetch)
-                continue
-            if isinstance(verdict, Allowed):
-                return verdict
-            if asked or not _may_still_be_ours(verdict):
-                self.refuse(verdict, pid)
-            asked = True
-            await unless_interrupted(pid, self._confirm)
-        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+    def _admit_write(self, op: Op, file: OpenFile) -> Allowed:
+        verdict = decide_open_handle(
+            op, file.token, file.path, self.holdings.view, self.holdings.now_s()
+        )
+        if isinstance(verdict, Refused):
+            raise Unsettled(verdict)
+        return verdict
 
     async def _confirm(self) -> None:
         with trio.move_on_after(_CONFIRM_WITHIN_S):

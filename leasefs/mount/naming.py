@@ -5,16 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from leasefs.core.policy import Op, Target
+from leasefs.core.policy import Allowed, Op, Target
 from leasefs.mount.lower import stale
-from leasefs.mount.orphans import orphaning
+from leasefs.mount.orphans import keep_while
 from leasefs.mount.owner import umask_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from leasefs.mount.inodes import Node
     from leasefs.mount.shapes import Caller
@@ -24,13 +24,13 @@ _SPECIAL = stat.S_IFBLK, stat.S_IFCHR
 _NEVER_SAVED = *_SPECIAL, stat.S_IFIFO, stat.S_IFSOCK
 
 
-async def mknod(
+def mknod(
     tree: Tree, parent_number: int, name: bytes, mode: int, device: int, caller: Caller
 ) -> Entry:
     """Make a FIFO, a socket, a device or an empty file. None of them is ever opened here."""
     number = device if stat.S_IFMT(mode) in _SPECIAL else 0
     made = stat.S_IFMT(mode) | tree.owner.mode_for(caller, mode)
-    return await _make(
+    return _make(
         tree,
         Op.MKNOD,
         (parent_number, name),
@@ -40,9 +40,9 @@ async def mknod(
     )
 
 
-async def mkdir(tree: Tree, parent_number: int, name: bytes, mode: int, caller: Caller) -> Entry:
+def mkdir(tree: Tree, parent_number: int, name: bytes, mode: int, caller: Caller) -> Entry:
     """Make a directory."""
-    return await _make(
+    return _make(
         tree,
         Op.MKDIR,
         (parent_number, name),
@@ -52,11 +52,9 @@ async def mkdir(tree: Tree, parent_number: int, name: bytes, mode: int, caller: 
     )
 
 
-async def symlink(
-    tree: Tree, parent_number: int, name: bytes, target: bytes, caller: Caller
-) -> Entry:
+def symlink(tree: Tree, parent_number: int, name: bytes, target: bytes, caller: Caller) -> Entry:
     """Make a symlink. Its text is kept as it is; the kernel follows it, never the daemon."""
-    return await _make(
+    return _make(
         tree,
         Op.SYMLINK,
         (parent_number, name),
@@ -66,7 +64,7 @@ async def symlink(
     )
 
 
-async def _make(
+def _make(
     tree: Tree,
     op: Op,
     place: tuple[int, bytes],
@@ -76,15 +74,10 @@ async def _make(
     kind: int,
 ) -> Entry:
     parent, name = tree.directory(*place, op, caller.pid), place[1]
-    last: list[Target] = []
-
-    def describe() -> Sequence[Target]:
-        target = tree.target(parent, name, tree.look(parent, name), is_dir=op is Op.MKDIR)
-        # What an atomic save leaves behind is a file or a symlink, nothing else.
-        last[:] = [replace(target, tracked=True) if kind in _NEVER_SAVED else target]
-        return last
-
-    allowed = await tree.gate.require(op, caller.pid, describe)
+    target = tree.target(parent, name, tree.look(parent, name), is_dir=op is Op.MKDIR)
+    # What an atomic save leaves behind is a file or a symlink, nothing else.
+    target.tracked = kind in _NEVER_SAVED
+    allowed = tree.gate.admit(op, (target,))
     parent_fd = tree.lower.directory(parent)
     with umask_of(caller):
         call(parent_fd)
@@ -94,13 +87,15 @@ async def _make(
         # A quota of the caller's, for one: what failed leaves nothing behind.
         (os.rmdir if op is Op.MKDIR else os.unlink)(name, dir_fd=parent_fd)
         raise
-    tree.changed(allowed, last[0].path)
+    tree.changed(allowed, target.path)
     if op is Op.MKDIR:
-        tree.changes.directory_changed(last[0].path)
-    return _made(tree, last[0], (parent, name), kind)
+        tree.changes.directory_changed(target.path)
+    return _made(tree, allowed, target, (parent, name), kind)
 
 
-def _made(tree: Tree, target: Target, place: tuple[Node, bytes], kind: int) -> Entry:
+def _made(
+    tree: Tree, allowed: Allowed, target: Target, place: tuple[Node, bytes], kind: int
+) -> Entry:
     """Raises ESTALE if somebody beneath took or replaced it at once: the kernel then tries again.
 
     Told of something of another kind the kernel would say EIO (create_new_entry, fs/fuse/dir.c).
@@ -108,24 +103,17 @@ def _made(tree: Tree, target: Target, place: tuple[Node, bytes], kind: int) -> E
     found = tree.look(*place)
     if found is None or stat.S_IFMT(found.st_mode) != kind:
         raise stale("what was made is gone again")
-    entry = tree.entry(*place, found)
-    tree.made(*place)
-    tree.arrived(target, found)
-    return entry
+    tree.arrived(allowed, target, found)
+    return tree.new_entry(*place, found)
 
 
-async def link(tree: Tree, number: int, parent_number: int, name: bytes, caller: Caller) -> Entry:
+def link(tree: Tree, number: int, parent_number: int, name: bytes, caller: Caller) -> Entry:
     """Give a file one more name. All its names need a lease, the new one included."""
     node = tree.subject(number, Op.LINK, caller.pid)
     parent = tree.directory(parent_number, name, Op.LINK, caller.pid)
-    last: list[Target] = []
-
-    def describe() -> Sequence[Target]:
-        source = tree.content_target(node, tree.stat(node))
-        last[:] = [tree.target(parent, name, tree.look(parent, name))]
-        return [*source, *last]
-
-    allowed = await tree.gate.require(Op.LINK, caller.pid, describe)
+    source = tree.content_target(node, tree.stat(node))
+    target = tree.target(parent, name, tree.look(parent, name))
+    allowed = tree.gate.admit(Op.LINK, (*source, target))
     if node.parent is None:
         # linkat(2) makes no name for a file that has none.
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -138,36 +126,30 @@ async def link(tree: Tree, number: int, parent_number: int, name: bytes, caller:
     )
     for file in tree.handles.files_of(node):
         file.aliased = True
-    tree.redirects.linked(tree.inodes.path(node) or b"", last[0].path)
-    tree.changed(allowed, last[0].path)
-    return _made(tree, last[0], (parent, name), node.kind)
+    tree.redirects.linked(tree.inodes.path(node) or b"", target.path)
+    tree.changed(allowed, target.path)
+    return _made(tree, allowed, target, (parent, name), node.kind)
 
 
-async def unlink(tree: Tree, parent_number: int, name: bytes, caller: Caller) -> None:
+def unlink(tree: Tree, parent_number: int, name: bytes, caller: Caller) -> None:
     """Take a name away. Whoever has the file open keeps it."""
-    await _take(tree, Op.UNLINK, (parent_number, name), os.unlink, caller)
+    _take(tree, Op.UNLINK, (parent_number, name), os.unlink, caller)
 
 
-async def rmdir(tree: Tree, parent_number: int, name: bytes, caller: Caller) -> None:
+def rmdir(tree: Tree, parent_number: int, name: bytes, caller: Caller) -> None:
     """Remove an empty directory."""
-    await _take(tree, Op.RMDIR, (parent_number, name), os.rmdir, caller)
+    _take(tree, Op.RMDIR, (parent_number, name), os.rmdir, caller)
 
 
-async def _take(
+def _take(
     tree: Tree, op: Op, place: tuple[int, bytes], call: Callable[..., None], caller: Caller
 ) -> None:
     parent, name = tree.directory(*place, op, caller.pid), place[1]
-    last: list[tuple[Target, os.stat_result]] = []
-
-    def describe() -> Sequence[Target]:
-        found = tree.lower.lstat(parent, name)
-        last[:] = [(tree.target(parent, name, found), found)]
-        return [last[0][0]]
-
-    allowed = await tree.gate.require(op, caller.pid, describe)
-    target, found = last[0]
-    with orphaning(tree, parent, name, found):
-        call(name, dir_fd=tree.lower.directory(parent))
+    found = tree.lower.lstat(parent, name)
+    target = tree.target(parent, name, found)
+    allowed = tree.gate.admit(op, (target,))
+    take = partial(call, name, dir_fd=tree.lower.directory(parent))
+    keep_while(take, tree, parent, name, found)
     tree.removed(parent, name, found)
     tree.companions.gone(target.path)
     tree.changed(allowed, target.path)

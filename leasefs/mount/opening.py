@@ -43,21 +43,22 @@ def wants_write(flags: int) -> bool:
     return flags & os.O_ACCMODE != os.O_RDONLY or bool(flags & os.O_TRUNC)
 
 
-async def open_file(tree: Tree, number: int, flags: int, caller: Caller) -> Opened:
+async def open_control(tree: Tree, number: int, flags: int, caller: Caller) -> Opened:
+    """Open a control file, as it is once all that was done until now is known."""
+    if wants_write(flags):
+        tree.subject(number, Op.OPEN, caller.pid)
+    content = await tree.control.read(number)
+    return Opened(tree.handles.add(OpenVirtual(content)), keep_cache=False, direct_io=True)
+
+
+def open_file(tree: Tree, number: int, flags: int, caller: Caller) -> Opened:
     """Open an existing file. O_TRUNC acts after the check (it reaches us: FUSE_ATOMIC_O_TRUNC)."""
-    if tree.control.owns(number):
-        if wants_write(flags):
-            tree.subject(number, Op.OPEN, caller.pid)
-        content = await tree.control.read(number)
-        return Opened(tree.handles.add(OpenVirtual(content)), keep_cache=False, direct_io=True)
     node = tree.node(number)
     if not wants_write(flags):
         fd, found = tree.lower.open(node, flags & _PASSED_ON)
         return _opened(tree, OpenFile(fd, node, flags), found)
     op = Op.TRUNCATE if flags & os.O_TRUNC else Op.OPEN
-    allowed = await tree.gate.require(
-        op, caller.pid, lambda: tree.content_target(node, tree.stat(node))
-    )
+    allowed = tree.gate.admit(op, tree.content_target(node, tree.stat(node)))
     return _open_allowed(tree, node, flags, allowed, caller)
 
 
@@ -77,8 +78,8 @@ def _open_allowed(tree: Tree, node: Node, flags: int, allowed: Allowed, caller: 
 
 def _truncate(tree: Tree, node: Node, fd: int, flags: int, caller: Caller) -> None:
     node.told = None
-    if tree.owner.disarms(caller):
-        take_set_ids(fd, caller.pid)
+    if tree.owner.disarms(caller) and take_set_ids(fd, caller.pid):
+        tree.cache.drop_attributes_now(node.number)  # size and times the kernel forgets by itself
     if flags & os.O_ACCMODE != os.O_RDONLY:
         os.ftruncate(fd, 0)
         return
@@ -113,7 +114,7 @@ def _opened(tree: Tree, file: OpenFile, found: os.stat_result) -> Opened:
     return Opened(tree.handles.add(file), keep_cache=same)
 
 
-async def create(
+def create(
     tree: Tree, parent_number: int, name: bytes, mode: int, flags: int, caller: Caller
 ) -> tuple[Opened, Entry]:
     """Create a file and open it in one step, with the access asked for whatever its mode.
@@ -122,27 +123,19 @@ async def create(
     the check that opening it needs.
     """
     parent = tree.directory(parent_number, name, Op.CREATE, caller.pid)
-    target: list[Target] = []
-
-    def describe() -> list[Target]:
-        target[:] = [tree.new_target(parent, name)]
-        return target
-
-    allowed = await tree.gate.require(Op.CREATE, caller.pid, describe)
+    target = tree.target(parent, name, None)
+    allowed = tree.gate.admit(Op.CREATE, (target,))
     try:
         fd, found = _create(tree, parent, name, mode, flags, caller)
     except FileExistsError:
         if flags & os.O_EXCL:
             raise
-        return await _open_instead(tree, parent, name, flags, caller)
-    entry = tree.entry(parent, name, found)
-    node = tree.node(entry.number)
-    tree.made(parent, name)
-    tree.arrived(target[0], found)
-    tree.changed(allowed, target[0].path)
-    file = OpenFile(fd, node, flags, pid=caller.pid)
-    opened = _opened_to_write(tree, file, found, allowed, caller)
-    return opened, entry
+        return _open_instead(tree, parent, name, flags, caller)
+    tree.arrived(allowed, target, found)
+    tree.changed(allowed, target.path)
+    entry = tree.new_entry(parent, name, found)
+    file = OpenFile(fd, tree.node(entry.number), flags, pid=caller.pid)
+    return _opened_to_write(tree, file, found, allowed, caller), entry
 
 
 def _create(
@@ -165,7 +158,7 @@ def _create(
         raise
 
 
-async def _open_instead(
+def _open_instead(
     tree: Tree, parent: Node, name: bytes, flags: int, caller: Caller
 ) -> tuple[Opened, Entry]:
     found = tree.lower.lstat(parent, name)
@@ -173,17 +166,14 @@ async def _open_instead(
         raise stale("something else was created meanwhile")
     entry = tree.entry(parent, name, found)
     try:
-        return await open_file(tree, entry.number, flags, caller), entry
+        return open_file(tree, entry.number, flags, caller), entry
     except BaseException:
         tree.forget(entry.number, 1)
         raise
 
 
-async def write(tree: Tree, handle: int, offset: int, data: bytes) -> int:
-    """Write all of `data`; checks the handle's lease first (P2)."""
-    file = tree.handles.file(handle)
-    if not tree.gate.may_write(file):
-        await check_handle(tree, Op.WRITE, file)
+def write(tree: Tree, file: OpenFile, offset: int, data: bytes) -> int:
+    """Write all of `data`, where `Gate.may_write` or `check_handle` has just allowed it (P2)."""
     append = file.appends_only and _only_appends(tree, file)
     if file.disarms:
         _disarm(tree, file)
@@ -213,10 +203,10 @@ def _only_appends(tree: Tree, file: OpenFile) -> bool:
 def _write_all(file: OpenFile, offset: int, data: bytes, *, append: bool) -> int:
     """Write `data`; returns how many bytes, fewer only if the file system had no room for the rest."""
     flags = os.RWF_APPEND if append else 0
-    view, total = memoryview(data), 0
-    while total < len(view):
+    total = 0
+    while total < len(data):
         try:
-            total += os.pwritev(file.fd, [view[total:]], offset + total, flags)
+            total += os.pwritev(file.fd, [data[total:]], offset + total, flags)
         except OSError:
             if not total:
                 raise

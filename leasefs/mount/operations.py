@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyfuse3
 from pyfuse3 import (
@@ -23,12 +23,13 @@ from pyfuse3 import (
     StatvfsData,
 )
 
+from leasefs.core.policy import Op
 from leasefs.mount import attributes, naming, opening, reading, renaming
 from leasefs.mount.attributes import Change
-from leasefs.mount.boundary import at_once, boundary
+from leasefs.mount.boundary import at_once, boundary, changing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Coroutine, Sequence
 
     from leasefs.mount.tree import Entry, Tree
 
@@ -234,20 +235,32 @@ class Operations(pyfuse3.Operations):
 
     # -- changing ------------------------------------------------------------------------------
 
-    @boundary
-    async def open(self, inode: int, flags: int, ctx: RequestContext) -> FileInfo:
-        return _info(await opening.open_file(self.tree, inode, flags, ctx))
+    def open(self, inode: int, flags: int, ctx: RequestContext) -> Coroutine[Any, Any, FileInfo]:
+        if self.tree.control.owns(inode):
+            return self._open_control(inode, flags, ctx)
+        return self._open_file(inode, flags, ctx)
 
     @boundary
-    async def create(
+    async def _open_control(self, inode: int, flags: int, ctx: RequestContext) -> FileInfo:
+        return _info(await opening.open_control(self.tree, inode, flags, ctx))
+
+    @changing
+    def _open_file(self, inode: int, flags: int, ctx: RequestContext) -> FileInfo:
+        return _info(opening.open_file(self.tree, inode, flags, ctx))
+
+    @changing
+    def create(
         self, parent_inode: int, name: bytes, mode: int, flags: int, ctx: RequestContext
     ) -> tuple[FileInfo, EntryAttributes]:
-        opened, entry = await opening.create(self.tree, parent_inode, name, mode, flags, ctx)
+        opened, entry = opening.create(self.tree, parent_inode, name, mode, flags, ctx)
         return _info(opened), _fill(EntryAttributes(), entry)
 
     @boundary
     async def write(self, fh: int, off: int, buf: bytes) -> int:
-        return await opening.write(self.tree, fh, off, buf)
+        file = self.tree.handles.file(fh)
+        if not self.tree.gate.may_write(file):
+            await opening.check_handle(self.tree, Op.WRITE, file)
+        return opening.write(self.tree, file, off, buf)
 
     @boundary
     async def setattr(
@@ -261,44 +274,44 @@ class Operations(pyfuse3.Operations):
         change = _change(attr, fields)
         return _attributes(await attributes.setattr_(self.tree, inode, change, fh, ctx))
 
-    @boundary
-    async def mknod(
+    @changing
+    def mknod(
         self, parent_inode: int, name: bytes, mode: int, rdev: int, ctx: RequestContext
     ) -> EntryAttributes:
-        entry = await naming.mknod(self.tree, parent_inode, name, mode, rdev, ctx)
+        entry = naming.mknod(self.tree, parent_inode, name, mode, rdev, ctx)
         return _fill(EntryAttributes(), entry)
 
-    @boundary
-    async def mkdir(
+    @changing
+    def mkdir(
         self, parent_inode: int, name: bytes, mode: int, ctx: RequestContext
     ) -> EntryAttributes:
-        entry = await naming.mkdir(self.tree, parent_inode, name, mode, ctx)
+        entry = naming.mkdir(self.tree, parent_inode, name, mode, ctx)
         return _fill(EntryAttributes(), entry)
 
-    @boundary
-    async def symlink(
+    @changing
+    def symlink(
         self, parent_inode: int, name: bytes, target: bytes, ctx: RequestContext
     ) -> EntryAttributes:
-        entry = await naming.symlink(self.tree, parent_inode, name, target, ctx)
+        entry = naming.symlink(self.tree, parent_inode, name, target, ctx)
         return _fill(EntryAttributes(), entry)
 
-    @boundary
-    async def link(
+    @changing
+    def link(
         self, inode: int, new_parent_inode: int, new_name: bytes, ctx: RequestContext
     ) -> EntryAttributes:
-        entry = await naming.link(self.tree, inode, new_parent_inode, new_name, ctx)
+        entry = naming.link(self.tree, inode, new_parent_inode, new_name, ctx)
         return _fill(EntryAttributes(), entry)
 
-    @boundary
-    async def unlink(self, parent_inode: int, name: bytes, ctx: RequestContext) -> None:
-        await naming.unlink(self.tree, parent_inode, name, ctx)
+    @changing
+    def unlink(self, parent_inode: int, name: bytes, ctx: RequestContext) -> None:
+        naming.unlink(self.tree, parent_inode, name, ctx)
 
-    @boundary
-    async def rmdir(self, parent_inode: int, name: bytes, ctx: RequestContext) -> None:
-        await naming.rmdir(self.tree, parent_inode, name, ctx)
+    @changing
+    def rmdir(self, parent_inode: int, name: bytes, ctx: RequestContext) -> None:
+        naming.rmdir(self.tree, parent_inode, name, ctx)
 
-    @boundary
-    async def rename(
+    @changing
+    def rename(
         self,
         parent_inode_old: int,
         name_old: bytes,
@@ -308,7 +321,7 @@ class Operations(pyfuse3.Operations):
         ctx: RequestContext,
     ) -> None:
         old, new = (parent_inode_old, name_old), (parent_inode_new, name_new)
-        await renaming.rename(self.tree, old, new, flags, ctx)
+        renaming.rename(self.tree, old, new, flags, ctx)
 
     @boundary
     async def setxattr(self, inode: int, name: bytes, value: bytes, ctx: RequestContext) -> None:

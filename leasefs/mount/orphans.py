@@ -8,29 +8,29 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from leasefs.mount.lower import NO_MORE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from leasefs.mount.inodes import Node
     from leasefs.mount.tree import Tree
 
 
-@contextmanager
-def orphaning(tree: Tree, parent: Node, name: bytes, found: os.stat_result) -> Iterator[None]:
-    """Around a call that takes the name of what was `found` there."""
+def keep_while(
+    take: Callable[[], None], tree: Tree, parent: Node, name: bytes, found: os.stat_result
+) -> None:
+    """Call `take`, which takes the name of what was `found` there."""
     last = found.st_nlink == 1 or stat.S_ISDIR(found.st_mode)
     node = tree.inodes.find(found) if last else None
     if node is None or node.orphan_fd >= 0:
-        yield
+        take()
         return
     fd = _pinned(tree, parent, name)
     try:
-        yield
+        take()
     except BaseException:
         if fd >= 0:
             os.close(fd)

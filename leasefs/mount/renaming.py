@@ -5,45 +5,30 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
-from leasefs.core import paths
-from leasefs.core.policy import Op, Place, Reason, Refused, Target
+from leasefs.core.policy import Allowed, Op, Place, Reason, Refused, Target
 from leasefs.mount.lower import RENAME_EXCHANGE, RENAME_NOREPLACE
-from leasefs.mount.orphans import orphaning
+from leasefs.mount.orphans import keep_while
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from leasefs.mount.inodes import Node
     from leasefs.mount.shapes import Caller
     from leasefs.mount.tree import Tree
 
 
-_UNKNOWN = Target(b"")
-
-
-@dataclass(slots=True)
-class _End:
-    """One of the two names, as last looked at."""
+class _End(NamedTuple):
+    """One of the two names, and what is there."""
 
     parent: Node
     name: bytes
-    found: os.stat_result | None = None
-    target: Target = _UNKNOWN
-
-    @property
-    def path(self) -> bytes:
-        return self.target.path
-
-    @property
-    def is_dir(self) -> bool:
-        return self.found is not None and stat.S_ISDIR(self.found.st_mode)
+    found: os.stat_result | None
+    target: Target
+    is_dir: bool
 
 
-async def rename(
+def rename(
     tree: Tree,
     old: tuple[int, bytes],
     new: tuple[int, bytes],
@@ -57,48 +42,46 @@ async def rename(
     """
     if flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE):
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-    source = _End(tree.directory(*old, Op.RENAME, caller.pid), old[1])
-    goal = _End(tree.directory(*new, Op.RENAME, caller.pid), new[1])
-    allowed = await tree.gate.require(
-        Op.RENAME, caller.pid, lambda: _describe(tree, source, goal, flags, caller)
-    )
-    replaced = goal.found if not flags & RENAME_EXCHANGE else None
-    keeping = (
-        orphaning(tree, goal.parent, goal.name, replaced) if replaced is not None else nullcontext()
-    )
-    with keeping:
-        tree.lower.rename(source.parent, source.name, goal.parent, goal.name, flags)
-    if not _same_inode(tree, source, goal):
-        _note_names(tree, source, goal, flags)
-        _note_companions(tree, source, goal, flags)
-    tree.changed(allowed, source.path, goal.path)
-    if source.is_dir or goal.is_dir:
-        tree.changes.tree_changed(source.path)
-        tree.changes.tree_changed(goal.path)
-        tree.ground.directory_changed(source.path)
-        tree.ground.directory_changed(goal.path)
-        tree.redirects.moved()
-
-
-def _describe(tree: Tree, source: _End, goal: _End, flags: int, caller: Caller) -> Sequence[Target]:
-    source.found = tree.lower.lstat(source.parent, source.name)
-    goal.found = tree.look(goal.parent, goal.name)
-    # What moves to a name that does not exist yet is judged there by what it is.
-    goal_dir = goal.is_dir or source.is_dir
-    source_dir = source.is_dir or (bool(flags & RENAME_EXCHANGE) and goal.is_dir)
-    source.target = tree.target(
-        source.parent, source.name, source.found, moves=True, is_dir=source_dir
-    )
-    beside = source.parent is goal.parent
-    path = paths.join(paths.parent(source.path), goal.name) if beside else None
-    goal.target = tree.target(
-        goal.parent, goal.name, goal.found, moves=True, is_dir=goal_dir, path=path
-    )
-    ends = source.target, goal.target
-    for end in ends:
+    source_parent = tree.directory(*old, Op.RENAME, caller.pid)
+    goal_parent = tree.directory(*new, Op.RENAME, caller.pid)
+    source, goal = _look(tree, (source_parent, old[1]), (goal_parent, new[1]), flags)
+    for end in source.target, goal.target:
         if end.place is Place.GIT and tree.ground.is_git_root(end.path):
             tree.gate.refuse(Refused(Reason.BORDER, Op.RENAME, end.path), caller.pid)
-    return ends
+    allowed = tree.gate.admit(Op.RENAME, (source.target, goal.target))
+    move = partial(tree.lower.rename, source_parent, source.name, goal_parent, goal.name, flags)
+    if goal.found is None or flags & RENAME_EXCHANGE:
+        move()
+    else:
+        keep_while(move, tree, goal_parent, goal.name, goal.found)
+    if not _same_inode(tree, source, goal):
+        _note_names(tree, source, goal, flags)
+        _note_companions(tree, allowed, source, goal, flags)
+    tree.changed(allowed, source.target.path, goal.target.path)
+    if source.is_dir or goal.is_dir:
+        _note_directories(tree, source.target.path, goal.target.path)
+
+
+def _look(
+    tree: Tree, source: tuple[Node, bytes], goal: tuple[Node, bytes], flags: int
+) -> tuple[_End, _End]:
+    there, replaced = tree.lower.lstat(*source), tree.look(*goal)
+    is_dir = stat.S_ISDIR(there.st_mode)
+    replaces_dir = replaced is not None and stat.S_ISDIR(replaced.st_mode)
+    # What moves to a name that does not exist yet is judged there by what it is.
+    source_dir = is_dir or (bool(flags & RENAME_EXCHANGE) and replaces_dir)
+    target = tree.target(*source, there, moves=True, is_dir=source_dir)
+    # Where the directory lies was asked just now.
+    path = target.path[: -len(source[1])] + goal[1] if source[0] is goal[0] else None
+    other = tree.target(*goal, replaced, moves=True, is_dir=replaces_dir or is_dir, path=path)
+    return _End(*source, there, target, is_dir), _End(*goal, replaced, other, replaces_dir)
+
+
+def _note_directories(tree: Tree, *paths: bytes) -> None:
+    for path in paths:
+        tree.changes.tree_changed(path)
+        tree.ground.directory_changed(path)
+    tree.redirects.moved()
 
 
 def _same_inode(tree: Tree, source: _End, goal: _End) -> bool:
@@ -136,10 +119,10 @@ def _note_names(tree: Tree, source: _End, goal: _End, flags: int) -> None:
             tree.rebind(file)
 
 
-def _note_companions(tree: Tree, source: _End, goal: _End, flags: int) -> None:
-    tree.companions.gone(source.path)
-    tree.companions.gone(goal.path)
+def _note_companions(tree: Tree, allowed: Allowed, source: _End, goal: _End, flags: int) -> None:
+    tree.companions.gone(source.target.path)
+    tree.companions.gone(goal.target.path)
     if source.found is not None:
-        tree.arrived(goal.target, source.found)
+        tree.arrived(allowed, goal.target, source.found)
     if goal.found is not None and flags & RENAME_EXCHANGE:
-        tree.arrived(source.target, goal.found)
+        tree.arrived(allowed, source.target, goal.found)

@@ -20,6 +20,7 @@ from leasefs.mount.handles import Handles, OpenFile
 from leasefs.mount.inodes import ROOT_NUMBER
 from leasefs.mount.listing import Listings
 from leasefs.mount.lower import Lower, stale
+from leasefs.mount.name import Name
 from leasefs.mount.outside import stamp
 from leasefs.mount.redirects import Redirects
 from leasefs.mount.saves import Companions
@@ -101,7 +102,7 @@ class Tree:
         """The directory in which `name` is about to change. Refuses the control directory."""
         if number == ROOT_NUMBER and name == self.control.name:
             number = self.control.number
-        return self.subject(number, op, pid)
+        return self.inodes.get(number) or self.subject(number, op, pid)
 
     def subject(self, number: int, op: Op, pid: int) -> Node:
         """The node that is about to change. Refuses what belongs to the control directory."""
@@ -132,6 +133,13 @@ class Tree:
         node = self.inodes.learn(parent, name, found)
         node.lookups += 1
         self.outside.looked_up(parent, name)
+        return self.told(node, found)
+
+    def new_entry(self, parent: Node, name: bytes, found: os.stat_result) -> Entry:
+        """The same for what has just been made there through this mount."""
+        node = self.inodes.learn(parent, name, found)
+        node.lookups += 1
+        self.made(parent, name)
         return self.told(node, found)
 
     def told(self, node: Node, found: os.stat_result) -> Entry:
@@ -201,8 +209,10 @@ class Tree:
         above = self.inodes.path(parent)
         if above is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        if not above:
+            return name
         self.lower.confirm(parent, above)
-        return above + b"/" + name if above else name
+        return above + b"/" + name
 
     def target(
         self,
@@ -213,7 +223,7 @@ class Tree:
         is_dir: bool | None = None,
         moves: bool = False,
         path: bytes | None = None,
-    ) -> Target:
+    ) -> Name:
         """A name that is about to change.
 
         `is_dir` says what will be there, if not what is there now. `moves` is set where everything
@@ -230,32 +240,12 @@ class Tree:
         place = self.ground.place(path, is_dir=is_dir)
         if whole and place is Place.SCRATCH and not self.ground.is_scratch_tree(path):
             place = Place.TREE
-        return Target(path, place, whole_tree=whole, tracked=self._is_foreign(path, found))
-
-    def new_target(self, parent: Node, name: bytes) -> Target:
-        """A name at which a file is about to be made. Looked at only where the answer counts."""
-        path = self.path_of(parent, name)
-        place = self.ground.place(path, is_dir=False)
-        if self._is_leased(path):
-            return Target(path, place)
-        return Target(path, place, tracked=self._is_foreign(path, self.look(parent, name)))
-
-    def _is_leased(self, path: bytes) -> bool:
-        holdings = self.gate.holdings
-        return holdings.view.writable(path, holdings.now_s()) is not None
+        return Name(self, parent, name, path, place, whole)
 
     def _all_is_leased(self) -> bool:
         # No name can be unleased then, so none has to be looked for: a file may have thousands.
         holdings = self.gate.holdings
         return holdings.view.covers_everything(holdings.now_s())
-
-    def _is_foreign(self, path: bytes, found: Stat | None) -> bool:
-        """Whether the name is somebody's file, and so no companion of an atomic save."""
-        if self._is_leased(path):
-            return False  # nobody will ask
-        if found is None:
-            return self.ground.is_tracked(path)
-        return not self.companions.is_ours(path, self.inodes.key_of(found))
 
     def content_target(self, node: Node, found: os.stat_result) -> Sequence[Target]:
         """The file itself is about to change: under each of its names inside the tree.
@@ -265,7 +255,7 @@ class Tree:
         if node is self.inodes.root:
             return (Target(b"", Place.TREE, tracked=True),)
         if node.parent is not None:
-            target = self.target(node.parent, node.name, found)
+            target: Target = self.target(node.parent, node.name, found)
         elif found.st_nlink and not node.is_dir:
             target = self._nameless_target(node)
         else:
@@ -273,10 +263,10 @@ class Tree:
         if found.st_nlink == 1 or node.is_dir or self._all_is_leased():
             return (target,)
         others = [path for path in self._all_names(node) if path != target.path]
-        aliases = tuple(
+        target.aliases = tuple(
             path for path in others if self.ground.place(path, is_dir=False) is Place.TREE
         )
-        return (Target(target.path, target.place, tracked=target.tracked, aliases=aliases),)
+        return (target,)
 
     def _nameless_target(self, node: Node) -> Target:
         """A file that is open here and has names, none of which the kernel knows: judged where it is."""
@@ -295,9 +285,9 @@ class Tree:
 
     # -- what follows a change -----------------------------------------------------------------
 
-    def arrived(self, target: Target, found: Stat) -> None:
+    def arrived(self, allowed: Allowed, target: Target, found: Stat) -> None:
         """Something was made at, or moved to, this name. Without a lease of its own it is a companion."""
-        if target.place is not Place.TREE or target.whole_tree:
+        if allowed.by_name or target.place is not Place.TREE or target.whole_tree:
             return
         holdings = self.gate.holdings
         if holdings.view.writable(target.path, holdings.now_s()) is None:

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasefs.core.policy import Allowed, Op, Place
+from leasefs.core.policy import Allowed, Op, Place, Target
 from leasefs.mount.gate import Gate
 from leasefs.mount.lower import Lower
 from leasefs.mount.scratch import GitGround
-from leasefs.mount.tree import Tree
 
 if TYPE_CHECKING:
-    from leasefs.mount.gate import Describe
+    from collections.abc import Sequence
+
     from leasefs.mount.handles import OpenFile
     from leasefs.mount.inodes import Node
 
 _YES = Allowed(None)
 
 
-async def _require(gate: Gate, op: Op, pid: int, describe: Describe) -> Allowed:
-    describe()  # the operations need what it finds
+def _admit(gate: Gate, op: Op, targets: Sequence[Target]) -> Allowed:
     return _YES
 
 
 def _may_write(gate: Gate, file: OpenFile) -> bool:
-    return True
-
-
-def _is_leased(tree: Tree, path: bytes) -> bool:
     return True
 
 
@@ -41,8 +36,7 @@ def _place(ground: GitGround, path: bytes, *, is_dir: bool) -> Place:
 
 def check_nothing() -> None:
     """Let every change pass in this process, without asking for leases, ground, or where a directory lies."""
-    Gate.require = _require  # type: ignore[method-assign, assignment]
+    Gate.admit = _admit  # type: ignore[method-assign, assignment]
     Gate.may_write = _may_write  # type: ignore[method-assign, assignment]
-    Tree._is_leased = _is_leased  # type: ignore[method-assign, assignment]  # noqa: SLF001
     Lower.confirm = _confirm  # type: ignore[method-assign, assignment]
     GitGround.place = _place  # type: ignore[method-assign, assignment]

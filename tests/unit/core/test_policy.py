@@ -140,7 +140,7 @@ def test_every_other_name_of_a_file_counts(op: Op, place: Place) -> None:
 def test_companions_are_allowed_beside_a_leased_file(op: Op) -> None:
     one = HeldView([lease(1, "src/f")])
     verdict = ask(op, Target(b"src/.f.swp"), held=one)
-    assert verdict == Allowed(one.leases[0], companion=True)
+    assert verdict == Allowed(one.leases[0], companion=True, by_name=False)
     assert reason(ask(op, Target(b"src/.g.swp"), held=one)) is Reason.NOT_LEASED
 
 
@@ -163,7 +163,7 @@ def test_a_tracked_file_or_an_alias_is_never_a_companion() -> None:
 def test_the_lease_of_the_leased_name_is_the_answer_not_that_of_the_companion() -> None:
     two = HeldView([lease(1, "src/g"), lease(2, "src/f")])
     saved = ask(Op.RENAME, Target(b"src/.f.swp"), Target(b"src/f"), held=two)
-    assert saved == Allowed(two.leases[1])
+    assert saved == Allowed(two.leases[1], by_name=False)
 
 
 def test_nothing_touched_needs_nothing() -> None:

@@ -1,0 +1,37 @@
+"""A name that is about to change, as the policy is asked about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leasefs.core.policy import Place, Target
+
+if TYPE_CHECKING:
+    from leasefs.mount.inodes import Node
+    from leasefs.mount.tree import Tree
+
+
+class Name(Target):
+    """A name of the tree that is about to change; what is there now is looked at only where that counts."""
+
+    __slots__ = ("_name", "_parent", "_tree")
+
+    def __init__(
+        self, tree: Tree, parent: Node, name: bytes, path: bytes, place: Place, whole_tree: bool
+    ) -> None:
+        self.path = path
+        self.place = place
+        self.whole_tree = whole_tree
+        self.tracked = False
+        self.aliases = ()
+        self._tree, self._parent, self._name = tree, parent, name
+
+    def is_somebodys(self) -> bool:
+        """Whether the name is somebody's file, and so no companion of an atomic save."""
+        if self.tracked:
+            return True
+        tree = self._tree
+        found = tree.look(self._parent, self._name)
+        if found is None:
+            return tree.ground.is_tracked(self.path)
+        return not tree.companions.is_ours(self.path, tree.inodes.key_of(found))
