@@ -261,13 +261,16 @@ class Redirecting:
         finally:
             os.close(root_fd)
         try:
-            meant = bind.Handle(self._where.mount.mount_id, redirect.node.number)
-            if bind.handle_of(target_fd) != meant:
+            node, there = redirect.node, bind.handle_of(target_fd)
+            if there not in {self._handle(node.number), self._handle(node.shown)}:
                 raise FileNotFoundError(f"{shown(redirect.path)} is another directory now")
             self._where.notices.expire(*redirect.place)
             return bind.bind(redirect.lower_fd, target_fd)
         finally:
             os.close(target_fd)
+
+    def _handle(self, number: int) -> bind.Handle:
+        return bind.Handle(self._where.mount.mount_id, number)
 
     # -- keeping and undoing ---------------------------------------------------------------------
 

@@ -90,6 +90,24 @@ def test_the_git_directory_can_be_removed(mount: Mounted) -> None:
     assert not is_redirected(mount.root, ".git")
 
 
+def test_a_directory_that_has_the_number_of_a_former_file(source: Path) -> None:
+    """The kernel knows it by another number then."""
+    root = source.parent / "mount"
+    with mounted(str(source), str(root), "--redirects") as mount:
+        (source / "build").touch()
+        number = (root / "build").stat().st_ino
+        kept = os.open(root / "build", os.O_PATH)
+        try:
+            (source / "build").unlink()
+            (source / "build").mkdir()
+            if (source / "build").stat().st_ino != number:
+                pytest.skip("this file system does not use a number again at once")
+            fill(source / "build")
+            until_redirected(mount, "build")
+        finally:
+            os.close(kept)
+
+
 def test_elsewhere_it_is_not(source: Path) -> None:
     root = source.parent / "mount"
     with mounted(str(source), str(root), "--redirects") as mount:
