@@ -1,0 +1,151 @@
+"""Which paths a commit authors: those it changes, less those that committed history brings along.
+
+A merge, a cherry-pick, a revert or a rebase moves what was committed before; what its commits changed is not authored by
+whoever runs it. The hooks ask about a commit that is being made, `unleased_in` about commits that were made without them.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING
+
+from leasefs.vcs.errors import GitFailed
+from leasefs.vcs.own_git import own_git
+from leasefs.vcs.plumbing import run_git
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasefs.vcs.gitdir import GitDir
+
+    Git = Callable[..., bytes]
+
+COMMITS_LIMIT = 1000
+_TIMEOUT_S = 20.0
+_PICKED = ("CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD")
+_SHARED_REFS = ("refs/heads", "refs/tags", "refs/remotes")
+_NONE = 1  # git-rev-parse(1) --quiet and git-merge-base(1): there is none; the others asked here never end with it
+# Whatever the configuration says: no renames (both names count), submodules as they stand.
+_NAMES = ("-r", "-z", "--name-only", "--no-renames", "--ignore-submodules=none")
+
+
+def staged_paths(directory: str = ".") -> list[bytes]:
+    """The paths that the commit being made would change against HEAD, from the top of the working tree.
+
+    To be asked in a hook: git names the commit's index in the environment.
+
+    Raises:
+        GitFailed: git cannot tell.
+    """
+    head = own_git(["rev-parse", "-q", "--verify", "HEAD"], directory=directory, absent_status=1)
+    if not head:
+        # No commit yet: against the tree that holds nothing, which every repository has.
+        head = own_git(["hash-object", "-t", "tree", "--stdin"], directory=directory)
+    asked = ["diff-index", "--cached", *_NAMES, head.decode().strip(), "--"]
+    return _split(own_git(asked, directory=directory))
+
+
+def brought_along(directory: str = ".") -> set[bytes]:
+    """The paths that the merge, cherry-pick, revert or rebase under way here brings from history.
+
+    Raises:
+        GitFailed: git cannot tell.
+    """
+    git = partial(own_git, directory=directory, absent_status=_NONE)
+    asked = [part for name in ("MERGE_HEAD", *_PICKED) for part in ("--git-path", name)]
+    places = [os.fsdecode(place) for place in git(["rev-parse", *asked]).splitlines()]
+    merged, *picked = [_commits_in(os.path.join(directory, place)) for place in places]
+    found = [_side(git, "HEAD", commit) for commit in merged]
+    found += [set(_changed_by(git, commit)) for commits in picked for commit in commits]
+    return set().union(*found)
+
+
+def unleased_in(
+    repository: GitDir,
+    old: str | None,
+    new: str,
+    holds: Callable[[bytes], bool],
+    *,
+    ref: str | None = None,
+) -> list[bytes]:
+    """The paths authored by the commits that a ref's move from `old` to `new` added, and that `holds` says no to.
+
+    Left out are commits that were there before: what a remote-tracking branch or another ref reaches (fetched,
+    merged), and what repeats a commit of the old side (rebased, amended in its message). Of a merge only that counts
+    which neither side changed. At most the newest `COMMITS_LIMIT` commits are looked at. Blocks.
+
+    Args:
+        repository: where both commits are.
+        old: commit id before, None or zeros for a new branch.
+        new: commit id after; zeros for a deleted branch.
+        holds: whether the agent's leases cover a path.
+        ref: full name of the ref that moved. Unless it is given, another ref at `new` is taken for a copy of it.
+
+    Raises:
+        GitFailed: git cannot tell.
+    """
+    if not new.strip("0"):
+        return []
+
+    git = partial(run_git, repository, timeout_s=_TIMEOUT_S, absent_status=_NONE)
+    authored: set[bytes] = set()
+    for commit, *parents in _added(git, old, new, ref):
+        authored |= _authored(git, commit, parents)
+    return sorted(path for path in authored if not holds(path))
+
+
+def _added(git: Git, old: str | None, new: str, ref: str | None) -> list[list[str]]:
+    """The commits that are new to the repository, each with its parents."""
+    asked = ["rev-list", "--parents", f"--max-count={COMMITS_LIMIT}"]
+    if old and old.strip("0"):
+        asked += ["--right-only", "--cherry-pick", f"{old}...{new}"]
+    else:
+        asked.append(new)
+    found: bytes = git([*asked, "--stdin"], stdin=_others(git, new, ref))
+    return [line.split() for line in found.decode().splitlines()]
+
+
+def _others(git: Git, new: str, ref: str | None) -> bytes:
+    """What the other refs of the repository point to, as what `rev-list --stdin` is to leave out."""
+    listing: bytes = git(["for-each-ref", "--format=%(objectname) %(refname)", *_SHARED_REFS])
+    rows = [os.fsdecode(line).split(" ", 1) for line in listing.splitlines()]
+    commits = {commit for commit, name in rows if name != ref and (ref or commit != new)}
+    return "".join(f"^{commit}\n" for commit in commits).encode()
+
+
+def _authored(git: Git, commit: str, parents: list[str]) -> set[bytes]:
+    if len(parents) < 2:
+        return set(_changed_by(git, commit))
+    # Of a merge, `-c` lists what differs from each parent.
+    found = set(_split(git(["diff-tree", "-c", "--no-commit-id", *_NAMES, commit, "--"])))
+    for parent in parents[1:]:
+        found -= _side(git, parents[0], parent)
+    return found
+
+
+def _side(git: Git, ours: str, theirs: str) -> set[bytes]:
+    """What `theirs` changed since it parted from `ours`."""
+    base = git(["merge-base", ours, theirs]).decode().strip()
+    if not base:  # unrelated histories: all that is in it
+        return set(_split(git(["ls-tree", "-r", "-z", "--name-only", theirs])))
+    return set(_split(git(["diff-tree", *_NAMES, base, theirs, "--"])))
+
+
+def _changed_by(git: Git, commit: str) -> list[bytes]:
+    return _split(git(["diff-tree", "--root", "-m", "--no-commit-id", *_NAMES, commit, "--"]))
+
+
+def _commits_in(path: str) -> list[str]:
+    """The ids in a file such as MERGE_HEAD; none if it is not there (gitrepository-layout(5))."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().split()
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeError) as error:
+        raise GitFailed(f"{path} cannot be read: {error}") from error
+
+
+def _split(listing: bytes) -> list[bytes]:
+    return listing.split(b"\0")[:-1]
