@@ -25,3 +25,15 @@ class BadTerritoryFile(VcsError):
 
 class RulesRefused(VcsError):
     """An ignore file is too large, too costly or unreadable, so none of it is believed."""
+
+
+class RescueFailed(VcsError):
+    """Uncommitted paths could not be kept; no part of them was."""
+
+
+class NoSuchRescue(VcsError):
+    """No rescue has this id, or it does not hold this path."""
+
+
+class RestoreRefused(VcsError):
+    """A rescue cannot be put back as asked; nothing was touched."""

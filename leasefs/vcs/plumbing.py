@@ -36,8 +36,9 @@ def run_git(
     absent_status: int = 0,
     owner: os.stat_result | None = None,
     tree_fd: int | None = None,
-    stdin: bytes = b"",
+    stdin: bytes | int = b"",
     variables: Mapping[str, str] = MappingProxyType({}),
+    pass_fds: Sequence[int] = (),
 ) -> bytes:
     """Run `git ARGUMENTS` on `gitdir` and return its standard output.
 
@@ -50,8 +51,9 @@ def run_git(
             link that they made leads root nowhere.
         tree_fd: the root of the working tree, for `ls-files` alone: other commands change to the tree by its path
             (setup_work_tree()), which may lead into our own mount.
-        stdin: what the child reads.
+        stdin: what the child reads: bytes, or a descriptor.
         variables: set for the child beside our own.
+        pass_fds: descriptors that the child inherits besides.
 
     Raises:
         GitFailed: git is not installed, took longer, or ended with another status; the message quotes git.
@@ -65,8 +67,10 @@ def run_git(
             capture_output=True,
             timeout=timeout_s,
             check=False,
-            input=stdin,
-            **child_options(gitdir, owner, environment=in_tree | dict(variables)),
+            **({"stdin": stdin} if isinstance(stdin, int) else {"input": stdin}),
+            **child_options(
+                gitdir, owner, environment=in_tree | dict(variables), pass_fds=pass_fds
+            ),
         )
     except subprocess.TimeoutExpired as error:
         raise GitFailed(f"{shown} took longer than {timeout_s:g} s and was ended") from error
