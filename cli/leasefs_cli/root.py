@@ -61,6 +61,7 @@ class Root(LazyGroup):
                 {
                     "mount": "Mount a repository for one agent.",
                     "unmount": "Unmount it; its leases are free at once.",
+                    "hooks": "Let git check commits against leases.",
                     "ledger": "Serve, look at or stop the ledger.",
                     "doctor": "Check this machine and say what to repair.",
                     "completion": "Print the completion script of a shell.",

@@ -38,12 +38,16 @@ def staged_paths(directory: str = ".") -> list[bytes]:
     Raises:
         GitFailed: git cannot tell.
     """
-    head = own_git(["rev-parse", "-q", "--verify", "HEAD"], directory=directory, absent_status=1)
-    if not head:
-        # No commit yet: against the tree that holds nothing, which every repository has.
-        head = own_git(["hash-object", "-t", "tree", "--stdin"], directory=directory)
-    asked = ["diff-index", "--cached", *_NAMES, head.decode().strip(), "--"]
-    return _split(own_git(asked, directory=directory))
+    git = partial(own_git, directory=directory)
+    asked = ["diff-index", "--cached", *_NAMES]
+    try:
+        return _split(git([*asked, "HEAD", "--"]))
+    except GitFailed:
+        if git(["rev-parse", "-q", "--verify", "HEAD"], absent_status=_NONE):
+            raise
+    # No commit yet: against the tree that holds nothing, which every repository has.
+    nothing = git(["hash-object", "-t", "tree", "--stdin"]).decode().strip()
+    return _split(git([*asked, nothing, "--"]))
 
 
 def brought_along(directory: str = ".") -> set[bytes]:
