@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -21,10 +20,13 @@ from typing import TYPE_CHECKING
 from leasefs.vcs.own_git import own_git
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
     from leasefs.core.globs import Glob
 
 _SUBMODULE, _SYMLINK = b"160000", b"120000"
 _REGULAR, _EXECUTABLE = b"100644", b"100755"
+_SHA1_DIGITS = 40
 _NO_REPOSITORY = 128
 
 
@@ -88,7 +90,7 @@ def _read(root: str, found: _Found, globs: Sequence[Glob]) -> Content:
 
 def _asked(root: str, prefixes: Sequence[bytes]) -> _Found:
     def git(*arguments: str) -> list[bytes]:
-        asked = ["--literal-pathspecs", *arguments, "--", *prefixes]
+        asked: list[str | bytes] = ["--literal-pathspecs", *arguments, "--", *prefixes]
         return own_git(asked, directory=root).split(b"\0")[:-1]
 
     listed = git("ls-files", "-z", "-v", "--stage")
@@ -160,9 +162,12 @@ def _blobs_of_links(root: str, paths: Sequence[bytes]) -> list[bytes]:
     if not paths:
         return []
     nothing = own_git(["hash-object", "--stdin", "--no-filters"], directory=root).strip()
-    made = hashlib.sha1 if len(nothing) == hashlib.sha1().digest_size * 2 else hashlib.sha256
+    made = "sha1" if len(nothing) == _SHA1_DIGITS else "sha256"
     targets = [os.readlink(os.path.join(os.fsencode(root), path)) for path in paths]
-    return [made(b"blob %d\0%b" % (len(target), target)).hexdigest().encode() for target in targets]
+    return [
+        hashlib.new(made, b"blob %d\0%b" % (len(target), target)).hexdigest().encode()
+        for target in targets
+    ]
 
 
 def _escaped(path: bytes) -> bytes:

@@ -69,6 +69,11 @@ def _stage(tree: GitTree) -> None:
     tree.write(b"src/a", b"staged, then changed")
 
 
+def _intend(tree: GitTree) -> None:
+    tree.write(b"n", b"new")
+    tree.git("add", "-N", "n")
+
+
 def _retype(tree: GitTree) -> None:
     os.unlink(os.path.join(tree.path, b"src/b"))
     os.symlink(b"\xff/target", os.path.join(tree.path, b"src/b"))
@@ -109,7 +114,7 @@ CHANGES: dict[str, Callable[[GitTree], object]] = {
     "staged": _stage,
     "same stat": _same_stat,
     "untracked": lambda tree: tree.write(b"src/new/\n\xff", b"new"),
-    "intended": lambda tree: (tree.write(b"n", b"new"), tree.git("add", "-N", "n")),
+    "intended": _intend,
     "deleted": lambda tree: os.unlink(os.path.join(tree.path, b"src/b")),
     "removed": lambda tree: tree.git("rm", "-q", "src/b"),
     "unindexed": lambda tree: tree.git("rm", "-q", "--cached", "src/b"),
