@@ -71,10 +71,27 @@ class GitDir:
         self.close()
 
 
-def find_git(root_fd: int) -> GitDir | None:
+@dataclass(frozen=True, slots=True)
+class Around:
+    """A working tree by its descriptor, and the absolute paths at which it, or a mount of it, is seen."""
+
+    root_fd: int
+    seen_at: tuple[bytes, ...]
+
+    def beneath(self, target: bytes) -> bytes | None:
+        """`target` relative to the tree's root if it leads into the tree."""
+        for path in self.seen_at:
+            below = os.path.relpath(target, path) if target.startswith(b"/") else b".."
+            if below != b".." and not below.startswith(b"../"):
+                return below
+        return None
+
+
+def find_git(root_fd: int, around: Around | None = None) -> GitDir | None:
     """Open the git directory of the tree at `root_fd`; None if there is no `.git`.
 
-    Only the root itself is looked at, never its parents. The caller closes the result.
+    Only the root itself is looked at, never its parents. The caller closes the result. A `.git` file that names an
+    absolute path in the tree `around` is followed there by descriptor: a mount may cover the path.
 
     Raises:
         BadGitFile: `.git` is a symbolic link, malformed, or leads to something that is not a git directory.
@@ -89,6 +106,9 @@ def find_git(root_fd: int) -> GitDir | None:
         return _with_common(_open(b".git", root_fd, os.O_NOFOLLOW), inside_tree=True)
     if stat.S_ISREG(mode):
         target = _pointer(root_fd, b".git", b"gitdir: ")
+        below = around.beneath(target) if around else None
+        if around and below is not None:
+            return _with_common(_open(below, around.root_fd), inside_tree=False)
         return _with_common(_open(target, root_fd), inside_tree=False)
     raise BadGitFile(
         ".git is neither a directory nor a regular file (symbolic links are not followed)"
