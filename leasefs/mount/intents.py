@@ -38,17 +38,19 @@ class NoIntents:
 
 
 class Uncommitted:
-    """One path that changed. `epoch` is the last one in which it was touched, `head` what HEAD was at first."""
+    """One path that changed. `epoch` is the last one in which it was touched.
 
-    __slots__ = ("blob", "commit", "epoch", "head", "lease", "number", "token")
+    `head` is the commit that HEAD named at first: "" if none, None if that is not known.
+    """
 
-    def __init__(self, lease: str, token: int, epoch: int, head: str, number: int) -> None:
+    __slots__ = ("blob", "commit", "epoch", "head", "lease", "token")
+
+    def __init__(self, lease: str, token: int, epoch: int, head: str | None) -> None:
         self.lease = lease
         self.token = token
         self.epoch = epoch
         self.head = head
-        self.number = number
-        # Of a path that is committed but has not landed.
+        # Of a path that is committed but has not landed; its blob is "" if the commit removes it.
         self.commit = ""
         self.blob = ""
 
@@ -94,21 +96,23 @@ class IntentLog:
         if known is not None and known.epoch == self._epoch and known.token == lease.token:
             return
         if known is None or known.token != lease.token or known.commit:
-            number = self._journal.note(self._note(path, kind, lease, pid, other))
-            known = Uncommitted(lease.lease_id, lease.token, self._epoch, self._head(), number)
+            self._journal.note(self._note(path, kind, lease.lease_id, lease.token, pid, other))
+            known = Uncommitted(lease.lease_id, lease.token, self._epoch, self._head())
             self._known[path] = known
         known.epoch = self._epoch
         self.touched()
 
-    def _note(self, path: bytes, kind: str, lease: HeldLease, pid: int, other: bytes) -> Note:
+    def _note(
+        self, path: bytes, kind: str, lease: str, token: int, pid: int, other: bytes = b""
+    ) -> Note:
         return {
             "path": text(path),
             "kind": kind,
             "other": text(other),
-            "lease": lease.lease_id,
-            "token": lease.token,
+            "lease": lease,
+            "token": token,
             "pid": pid,
-            "program": program_name(pid),
+            "program": program_name(pid) if pid else "",
             "wall_s": self._wall_s(),
         }
 
@@ -125,31 +129,43 @@ class IntentLog:
         """The leases under which something is known to be uncommitted or unlanded."""
         return {one.token for one in self._known.values()}
 
-    def begin_look(self, paths: Iterable[bytes] | None = None) -> Look:
-        """Begin to look at these paths, or all; ends the epoch."""
+    @property
+    def last_note(self) -> int:
+        """The number of the last note in the journal."""
+        return self._journal.last
+
+    def begin_look(self, *, touched_only: bool = False) -> Look:
+        """Begin to look at all paths, or at those touched in the epoch that this ends."""
         ended = self._epoch
         self._epoch = self._turn()
-        wanted = list(self._known) if paths is None else [p for p in paths if p in self._known]
-        return Look(ended, {path: self._known[path] for path in wanted})
+        known = self._known.items()
+        return Look(ended, {p: one for p, one in known if not touched_only or one.epoch == ended})
 
     def is_untouched(self, look: Look, path: bytes) -> bool:
         """Whether nothing was done to the path since the look began: what was seen then still counts."""
         known = self._known.get(path)
-        return known is look.paths.get(path) and known is not None and known.epoch <= look.epoch
-
-    def is_quiet(self, look: Look) -> bool:
-        """Whether none of the looked-at paths was touched since."""
-        return all(self.is_untouched(look, path) for path in look.paths)
+        return known is not None and known is look.paths.get(path) and known.epoch <= look.epoch
 
     def clean(self, path: bytes) -> None:
         """The path is as HEAD has it, or landed: its next change is a first one again."""
         self._known.pop(path, None)
 
     def committed(self, path: bytes, commit: str, blob: str) -> None:
-        """The path's bytes are in this commit, which has not landed yet."""
+        """The path's bytes are in this commit, which has not landed yet; with "" they are in none any more."""
         known = self._known[path]
         known.commit, known.blob = commit, blob
 
-    def found(self, path: bytes, lease: str, token: int, *, head: str = "") -> None:
-        """A path is dirty that no journal of ours says so of: left by an earlier mount, or found in a directory."""
-        self._known.setdefault(path, Uncommitted(lease, token, self._epoch, head, 0))
+    def found_below(self, directory: bytes, paths: Iterable[bytes]) -> None:
+        """What differs below a directory that changed as a whole: each path is an intent of its own from now on."""
+        whole = self._known.pop(directory)
+        for path in paths:
+            if path not in self._known:
+                self._journal.note(self._note(path, "modify", whole.lease, whole.token, 0))
+                self._known[path] = Uncommitted(whole.lease, whole.token, self._epoch, whole.head)
+
+    def adopt(self, path: bytes, lease: str, token: int, commit: str = "", blob: str = "") -> None:
+        """An intent that the ledger has of an earlier mount of this tree is ours to look after."""
+        if path in self._known:
+            return
+        one = self._known[path] = Uncommitted(lease, token, self._epoch, None)
+        one.commit, one.blob = commit, blob

@@ -76,6 +76,11 @@ class Journal:
         self._next += 1
         return number
 
+    @property
+    def last(self) -> int:
+        """The number of the last note, 0 if there was none."""
+        return self._next - 1
+
     def unanswered(self, most: int) -> dict[int, Note]:
         """The oldest notes that the ledger has not answered, by number."""
         taken: dict[int, Note] = {}

@@ -67,7 +67,22 @@ def test_an_answer_older_than_a_change_clears_nothing(world: World) -> None:
     world.change(b"a")  # already known, and so not journalled: only the epoch tells
     assert not world.log.is_untouched(look, b"a")
     assert world.log.is_untouched(look, b"b")
-    assert not world.log.is_quiet(look)
+    assert list(world.log.begin_look(touched_only=True).paths) == [b"a"]
+
+
+def test_below_a_directory_that_moved_each_path_becomes_an_intent_of_its_own(world: World) -> None:
+    world.change(b"new/")
+    world.change(b"new/known")
+    world.log.found_below(b"new/", [b"new/known", b"new/other"])
+    assert world.noted == ["new/", "new/known", "new/other"]
+    assert world.log.dirty_of(1) == [b"new/known", b"new/other"]
+
+
+def test_what_an_earlier_mount_left_is_journalled_again_when_it_changes(world: World) -> None:
+    world.log.adopt(b"a", "L9", 9)
+    assert world.log.dirty_of(9) == [b"a"]
+    world.change(b"a", token=10)
+    assert world.noted == ["a"]
 
 
 def test_each_lease_has_its_own_intent_of_a_path(world: World) -> None:

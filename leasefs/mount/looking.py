@@ -1,0 +1,187 @@
+"""Looking what became of the paths that changed: committed, landed, or as they were (P8).
+
+Two things call for a look: the git directory changed, which may settle any path, or paths were touched, which
+may be as HEAD has them again. Git is asked in a worker thread; what was touched meanwhile stays as it is known.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from leasefs.core.paths import text
+from leasefs.mount.intent_report import Settlement
+from leasefs.vcs.errors import VcsError
+from leasefs.vcs.reconcile import Seen, Standing, dirty_below, standings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from leasefs.mount.intent_report import IntentReport
+    from leasefs.mount.intents import IntentLog, Look, Uncommitted
+    from leasefs.mount.journal import Note
+    from leasefs.vcs.reconcile import WorkTree
+
+log = logging.getLogger(__name__)
+
+# Git writes several files for a commit; they are looked at together.
+AFTER_GIT_S = 0.1
+# Whoever edits a file touches it again soon.
+AFTER_TOUCH_S = 2.0
+AFTER_FAILURE_S = 5.0
+
+
+class _Answers(NamedTuple):
+    """What git said; `below` are the paths that differ below each directory that changed as a whole."""
+
+    standings: dict[bytes, Standing | None]
+    below: dict[bytes, list[bytes]]
+
+
+class Looking:
+    """Looks when it is due, and on demand; one look at a time."""
+
+    def __init__(
+        self,
+        intents: IntentLog,
+        report: IntentReport,
+        tree: WorkTree,
+        upstream: str | None,
+        wall_s: Callable[[], float],
+    ) -> None:
+        """`upstream` is the configured name of the territory's upstream, if any (`.leasefs.toml`)."""
+        self._intents = intents
+        self._report = report
+        self._tree = tree
+        self._upstream = upstream
+        self._wall_s = wall_s
+        self._one = trio.Lock()
+        self._git_changed = False
+        self._touched = False
+        self._due = trio.Event()
+        intents.touched = self._touch
+
+    def git_changed(self) -> None:
+        """The git directory changed: look at everything soon."""
+        self._git_changed = True
+        self._due.set()
+
+    def _touch(self) -> None:
+        self._touched = True
+        self._due.set()
+        self._report.wake()
+
+    async def run(self) -> None:
+        """Look when it is due, for ever."""
+        while True:
+            await self._due.wait()
+            if not self._git_changed:
+                await self._pause()
+            await trio.sleep(AFTER_GIT_S)
+            try:
+                await self._look_at_what_is_due()
+            except VcsError as error:
+                log.warning("what became of uncommitted paths cannot be told: %s", error)
+                await trio.sleep(AFTER_FAILURE_S)
+
+    async def _pause(self) -> None:
+        """Wait until nothing was touched for a while, or git did something; at most two such whiles."""
+        with trio.move_on_after(2 * AFTER_TOUCH_S):
+            while self._touched and not self._git_changed:
+                self._touched, self._due = False, trio.Event()
+                with trio.move_on_after(AFTER_TOUCH_S):
+                    await self._due.wait()
+
+    async def _look_at_what_is_due(self) -> None:
+        everything = self._git_changed
+        self._git_changed = self._touched = False
+        self._due = trio.Event()
+        try:
+            await self.look(touched_only=not everything)
+        except VcsError:
+            self._git_changed = everything
+            self._due.set()
+            raise
+
+    async def look(self, *, touched_only: bool = False) -> dict[bytes, Standing | None]:
+        """Look now; returns where the paths stand of which nothing happened meanwhile.
+
+        Raises:
+            VcsError: git cannot be asked.
+        """
+        async with self._one:
+            as_of_wall_s = self._wall_s()
+            look = self._intents.begin_look(touched_only=touched_only)
+            if not look.paths:
+                return {}
+            answers = await trio.to_thread.run_sync(
+                _ask, self._tree, look, self._upstream, abandon_on_cancel=True
+            )
+            return self._take(look, answers, as_of_wall_s)
+
+    def _take(
+        self, look: Look, answers: _Answers, as_of_wall_s: float
+    ) -> dict[bytes, Standing | None]:
+        found = {p: s for p, s in answers.standings.items() if self._intents.is_untouched(look, p)}
+        told = [self._became(look.paths[path], path, one) for path, one in found.items() if one]
+        for directory, paths in answers.below.items():
+            if self._intents.is_untouched(look, directory):
+                self._intents.found_below(directory, paths)
+                told.append(_settled(directory, "clean"))
+        after = self._intents.last_note
+        self._report.settle([Settlement(after, as_of_wall_s, note) for note in told if note])
+        return found
+
+    def _became(self, known: Uncommitted, path: bytes, now: Standing) -> Note | None:
+        """Keep what the path is now; returns what the ledger is to be told, None if that is nothing new."""
+        outcome = now.outcome
+        if outcome == "dirty":
+            if not known.commit:
+                return None
+            self._intents.committed(path, "", "")
+        elif outcome == "committed" and now.upstream is not None:
+            if (known.commit, known.blob) == (now.commit, now.blob):
+                return None
+            self._intents.committed(path, now.commit, now.blob)
+        else:
+            self._intents.clean(path)
+        done = outcome == "committed" and now.upstream is None
+        return _settled(path, outcome, now.commit, now.blob, done=done)
+
+
+def _settled(
+    path: bytes, outcome: str, commit: str = "", blob: str = "", *, done: bool = False
+) -> Note:
+    return {
+        "path": text(path),
+        "outcome": outcome,
+        "commit": commit,
+        "blob": blob,
+        "done": done,
+    }
+
+
+def _ask(tree: WorkTree, look: Look, upstream: str | None) -> _Answers:
+    """Blocks: asks git about all of it."""
+    whole = [path for path in look.paths if path.endswith(b"/")]
+    files = {path: _seen(one) for path, one in look.paths.items() if not path.endswith(b"/")}
+    answers = standings(tree, [*files, *map(_name, whole)], files, upstream=upstream)
+    # Where there is no git nothing differs from anything; such intents end with their lease.
+    under_git = [path for path in whole if answers.pop(_name(path)) is not None]
+    if not under_git:
+        return _Answers(answers, {})
+    return _Answers(answers, _below(under_git, list(dirty_below(tree, under_git))))
+
+
+def _name(directory: bytes) -> bytes:
+    return directory.removesuffix(b"/")
+
+
+def _below(directories: Sequence[bytes], paths: Sequence[bytes]) -> dict[bytes, list[bytes]]:
+    return {above: [path for path in paths if path.startswith(above)] for above in directories}
+
+
+def _seen(one: Uncommitted) -> Seen:
+    return Seen(one.commit, one.blob) if one.commit else Seen(one.head)
