@@ -27,13 +27,13 @@ MEANINGS: dict[int, str] = {
     REFUSED: "refused: somebody else holds it or waits for it",
     TIMED_OUT: "timed out waiting: the claim was withdrawn",
     NOT_YOURS: "not yours: not the holder, lease lost, or no such lease",
-    DIRTY: "dirty: reserved for the release gate",
+    DIRTY: "dirty: the release gate, uncommitted work would be left behind",
     UNREACHABLE: "ledger unreachable: nothing new is granted",
     DEADLOCK: "deadlock: waiting would never end",
     DENIED: "denied: you are not who you would have to be",
     MOUNT: "mount: cannot mount or unmount, no mount here, or a dead one",
 }
-"""What each number means. `dirty` has no command yet; its number is kept free for it."""
+"""What each number means."""
 
 SIGNAL_MEANING = "ended by signal N (130: Ctrl-C, 141: nobody reads the output)"
 
@@ -49,6 +49,7 @@ OF_ERROR: dict[str, int] = {
     "unknown-lease": NOT_YOURS,
     "not-holder": NOT_YOURS,
     "lost": NOT_YOURS,
+    "dirty": DIRTY,
     "unavailable": UNREACHABLE,
     "deadlock": DEADLOCK,
     "denied": DENIED,

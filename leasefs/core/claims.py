@@ -1,4 +1,4 @@
-"""Deciding claims, releases and revocations (P1, P6, P7)."""
+"""Deciding claims and revocations (P1, P6, P7)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from leasefs.core.errors import (
     InvalidRequest,
     KeyReused,
     LeasefsError,
-    NotHolder,
     SessionEnded,
     TtlOutOfRange,
     UnknownLease,
@@ -23,13 +22,13 @@ from leasefs.core.events import (
     Expired,
     Granted,
     Queued,
-    Released,
     Renewal,
     Renewed,
     Revoked,
     Withdrawn,
 )
-from leasefs.core.globs import Glob, parse_glob
+from leasefs.core.globs import Glob, globs_of, parse_glob
+from leasefs.core.inheriting import notes_for
 from leasefs.core.lease import MAX_GLOBS, MAX_TTL_S, MIN_TTL_S
 from leasefs.core.queue import (
     blockers,
@@ -40,12 +39,12 @@ from leasefs.core.queue import (
     waiters_at,
 )
 from leasefs.core.records import Claim, Lease, Session
-from leasefs.core.state import State, globs_of
 from leasefs.core.views import lease_answer
 
 if TYPE_CHECKING:
     from leasefs.core.answers import Blocker, LeaseAnswer
-    from leasefs.core.commands import ClaimLease, ReleaseLease, RevokeLease
+    from leasefs.core.commands import ClaimLease, RevokeLease
+    from leasefs.core.state import State
 
 MAX_KEY_LENGTH = 128
 MAX_NOTE_LENGTH = 4096
@@ -60,11 +59,12 @@ def session_of(state: State, session_id: str) -> Session:
     return session
 
 
-def _fingerprint(*parts: object) -> str:
+def fingerprint(*parts: object) -> str:
+    """What tells one request of a key from another."""
     return blake2s(repr(parts).encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
-def _answered_before(session: Session, key: str, request: str) -> str | None:
+def answered_before(session: Session, key: str, request: str) -> str | None:
     """The lease id that this key's first use led to. Raises KeyReused for another request (P6)."""
     if not key or len(key) > MAX_KEY_LENGTH:
         raise InvalidRequest(f"an idempotency key of 1 to {MAX_KEY_LENGTH} characters is needed")
@@ -81,8 +81,8 @@ def claim(draft: Draft, command: ClaimLease) -> Decision:
     session = session_of(draft.state, command.session)
     globs = _checked_globs(command)
     texts = tuple(glob.text for glob in globs)
-    request = _fingerprint("claim", texts, command.mode, command.ttl_s, command.priority)
-    before = _answered_before(session, command.key, request)
+    request = fingerprint("claim", texts, command.mode, command.ttl_s, command.priority)
+    before = answered_before(session, command.key, request)
     if before is not None:
         return draft.done(_remembered(draft, before))
     wanted = Claim(
@@ -204,7 +204,7 @@ def take(draft: Draft, wanted: Claim, key: str = "", request: str = "") -> None:
     for lease in fenced:
         reason = f"lapsed, then taken by {wanted.agent}"
         draft.emit(Expired(lease.id, lease.claim.agent, lease.token, reason))
-    draft.emit(Granted(wanted, key, request))
+    draft.emit(Granted(wanted, key, request, notes_for(draft.state, wanted)))
     for lease in fenced:
         settle(draft, lease.claim.territory, globs_of(lease.claim.globs))
 
@@ -217,22 +217,8 @@ def settle(draft: Draft, territory: str, globs: tuple[Glob, ...]) -> None:
             take(draft, waiter)
 
 
-def release(draft: Draft, command: ReleaseLease) -> Decision:
-    """Give back a lease or leave the queue; whoever waited for it is served in the same decision."""
-    session = session_of(draft.state, command.session)
-    request = _fingerprint("release", command.lease)
-    before = _answered_before(session, command.key, request)
-    if before is not None:
-        return draft.done(_remembered(draft, before))
-    owned = _owned_claim(draft.state, command.lease)
-    if owned.session != session.id:
-        raise NotHolder(command.lease, owned.agent)
-    end(draft, owned, command.reason, command.key, request)
-    settle(draft, owned.territory, globs_of(owned.globs))
-    return draft.done(_remembered(draft, owned.id))
-
-
-def _owned_claim(state: State, lease_id: str) -> Claim:
+def owned_claim(state: State, lease_id: str) -> Claim:
+    """The claim with this id, held or waiting. Raises UnknownLease."""
     lease = state.leases.get(lease_id)
     owned = lease.claim if lease else state.waiters.get(lease_id)
     if owned is None:
@@ -240,18 +226,9 @@ def _owned_claim(state: State, lease_id: str) -> Claim:
     return owned
 
 
-def end(draft: Draft, owned: Claim, reason: str, key: str = "", request: str = "") -> None:
-    """End a lease or a waiting claim by its own holder's wish."""
-    lease = draft.state.leases.get(owned.id)
-    if lease is None:
-        draft.emit(Withdrawn(owned.id, owned.agent, reason, key, request))
-    else:
-        draft.emit(Released(owned.id, owned.agent, lease.token, reason, key, request))
-
-
 def revoke(draft: Draft, command: RevokeLease) -> Decision:
     """End somebody else's lease: never renewed again, free once its holder drops it or it expires."""
-    owned = _owned_claim(draft.state, command.lease)
+    owned = owned_claim(draft.state, command.lease)
     lease = draft.state.leases.get(owned.id)
     if lease is None:
         draft.emit(Withdrawn(owned.id, owned.agent, f"withdrawn by {command.operator}"))

@@ -9,7 +9,9 @@ from __future__ import annotations
 from msgspec import Struct
 
 from leasefs.core.events import WriteRefused
+from leasefs.core.intents import ForeignChange, IntentKind, OnDirty, Outcome, Require
 from leasefs.core.lease import DEFAULT_TTL_S, Mode
+from leasefs.core.records import Rescue
 
 
 class Command(Struct, frozen=True):
@@ -66,12 +68,19 @@ class ClaimLease(Command, frozen=True):
 
 
 class ReleaseLease(Command, frozen=True):
-    """Give back a lease, or withdraw a waiting claim."""
+    """Give back a lease, or withdraw a waiting claim.
+
+    `require` is what its intents must have come to, `on_dirty` what to do if they have not; `note` is for the
+    next holder of the ground.
+    """
 
     session: str
     key: str
     lease: str
     reason: str = "released"
+    require: Require = Require.COMMITTED
+    on_dirty: OnDirty = OnDirty.REFUSE
+    note: str = ""
 
 
 class RevokeLease(Command, frozen=True):
@@ -104,6 +113,93 @@ class ReportRefusals(Command, frozen=True):
     refusals: tuple[WriteRefused, ...]
 
 
+class Note(Struct, frozen=True):
+    """One line of a mount's journal: a path was about to change, under this lease, at `wall_s`."""
+
+    path: str
+    kind: IntentKind
+    lease: str
+    token: int
+    wall_s: float
+    pid: int = 0
+    program: str = ""
+    size: int = 0
+    other: str = ""
+
+
+class ReportIntents(Command, frozen=True):
+    """What changed in a tree (P8).
+
+    `recovered` notes are those of a dead mount's journal: of leases of other sessions too, and made by `agent`
+    if the ledger no longer knows the lease.
+    """
+
+    session: str
+    tree: str
+    host: str
+    root: str
+    notes: tuple[Note, ...]
+    recovered: bool = False
+    agent: str = ""
+    harness: str = ""
+
+
+class Settlement(Struct, frozen=True):
+    """What git says of one path; `done` with `committed`: there is nowhere for it to land."""
+
+    path: str
+    outcome: Outcome
+    commit: str = ""
+    blob: str = ""
+    done: bool = False
+
+
+class SettleIntents(Command, frozen=True):
+    """What became of paths of a tree, whoever changed them.
+
+    What was changed after `as_of_wall_s` (on the tree's host) is not settled by what was seen before.
+    """
+
+    session: str
+    tree: str
+    settled: tuple[Settlement, ...]
+    as_of_wall_s: float | None = None
+
+
+class ForeignReport(Struct, frozen=True):
+    """A change that came through no mount."""
+
+    path: str
+    what: ForeignChange
+    wall_s: float
+
+
+class ReportForeignWrites(Command, frozen=True):
+    """A mount reports what others changed in its tree beside it."""
+
+    session: str
+    tree: str
+    changes: tuple[ForeignReport, ...]
+
+
+class ReportRescue(Command, frozen=True):
+    """A snapshot was made of `contained`; if that is not said, of the paths that the rescue names.
+
+    Sent again for the same snapshot it adds to what is contained.
+    """
+
+    session: str
+    rescue: Rescue
+    contained: tuple[str, ...] | None = None
+
+
+class DropRescue(Command, frozen=True):
+    """Forget a rescue. One that is not known is no error: it may be the second request (P6)."""
+
+    session: str
+    id: str
+
+
 class Tick(Command, frozen=True):
     """Time has passed: look at these leases and sessions, whose deadlines are due."""
 
@@ -120,5 +216,10 @@ AnyCommand = (
     | RevokeLease
     | Heartbeat
     | ReportRefusals
+    | ReportIntents
+    | SettleIntents
+    | ReportForeignWrites
+    | ReportRescue
+    | DropRescue
     | Tick
 )

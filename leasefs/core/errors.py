@@ -192,6 +192,26 @@ class SessionEnded(Denied):
         )
 
 
+class Dirty(LeasefsError):
+    """The release gate: the lease still has intents that its territory wants committed, or pushed (P9)."""
+
+    code = "dirty"
+
+    def __init__(self, lease_id: str, paths: list[str], count: int, *, wanted: str) -> None:
+        """`paths` are the first of `count`; `wanted` is what they would have to be."""
+        shown = ", ".join(repr(path) for path in paths[:3])
+        more = f" and {count - 3} more" if count > 3 else ""
+        super().__init__(
+            f"lease {lease_id} has {count} path{'s' if count > 1 else ''} not yet {wanted}: {shown}{more}; commit "
+            "them, or release with --rescue (snapshot, then clear to go), --keep (they stay in the tree, listed as "
+            "yours) or --force; `leasefs intents` lists them",
+            lease=lease_id,
+            paths=paths,
+            count=count,
+            wanted=wanted,
+        )
+
+
 class LedgerUnavailable(LeasefsError):
     """The ledger did not answer. Writes go on inside trusted leases; nothing new is granted (P12)."""
 

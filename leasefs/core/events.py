@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from leasefs.core.records import Claim, Session
+from leasefs.core.intents import ForeignChange, Outcome
+from leasefs.core.records import Claim, HandOff, Holder, Intent, Rescue, Session
 
 
 class Event(Struct, frozen=True, tag_field="type"):
@@ -43,11 +44,15 @@ class SessionEnded(Event, frozen=True, tag="session-ended"):
 
 
 class Granted(Event, frozen=True, tag="granted"):
-    """The claim became a lease; this event's sequence number is its fencing token."""
+    """The claim became a lease; this event's sequence number is its fencing token.
+
+    `notes` are those that earlier holders of its ground left, newest first: they are handed over with this.
+    """
 
     claim: Claim
     key: str = ""
     request: str = ""
+    notes: tuple[HandOff, ...] = ()
 
 
 class Queued(Event, frozen=True, tag="queued"):
@@ -105,7 +110,11 @@ class Lapsed(Event, frozen=True, tag="lapsed"):
 
 
 class Released(Event, frozen=True, tag="released"):
-    """The holder gave the lease back."""
+    """The holder gave the lease back.
+
+    `note` is for the next holder. `left` says what became of intents that had not ended: `kept` (they stay the
+    agent's), `forced` (likewise, against the gate), `rescued`, or nothing if there were none.
+    """
 
     lease: str
     agent: str
@@ -113,6 +122,18 @@ class Released(Event, frozen=True, tag="released"):
     reason: str
     key: str = ""
     request: str = ""
+    note: str = ""
+    left: str = ""
+
+
+class ReleaseRefused(Event, frozen=True, tag="release-refused"):
+    """The release gate: the lease still has `count` intents, of which `paths` are the first."""
+
+    session: str
+    agent: str
+    lease: str
+    count: int
+    paths: tuple[str, ...]
 
 
 class Revoked(Event, frozen=True, tag="revoked"):
@@ -153,6 +174,74 @@ class WritesRefused(Event, frozen=True, tag="writes-refused"):
     refusals: tuple[WriteRefused, ...]
 
 
+class IntentsNoted(Event, frozen=True, tag="intents-noted"):
+    """What a mount changed, or the journal of a dead one said so: the intents as they stand now (P8)."""
+
+    session: str
+    agent: str
+    territory: str
+    tree: str
+    host: str
+    root: str
+    intents: tuple[Intent, ...]
+
+
+class Settled(Struct, frozen=True):
+    """What became of a path, and whose intents that befell. With `done` nothing more is expected of it."""
+
+    path: str
+    outcome: Outcome
+    whose: tuple[Holder, ...]
+    commit: str = ""
+    blob: str = ""
+    done: bool = False
+
+
+class IntentsSettled(Event, frozen=True, tag="intents-settled"):
+    """Git was asked what became of paths that had intents."""
+
+    session: str
+    agent: str
+    territory: str
+    tree: str
+    settled: tuple[Settled, ...]
+
+
+class ForeignWrite(Struct, frozen=True):
+    """A change of a tree that came through no mount; `holder` has the lease that covers the path."""
+
+    path: str
+    what: ForeignChange
+    wall_s: float
+    holder: Holder | None = None
+
+
+class ForeignWrites(Event, frozen=True, tag="foreign-writes"):
+    """A batch of foreign writes that a mount of the tree saw."""
+
+    session: str
+    agent: str
+    tree: str
+    changes: tuple[ForeignWrite, ...]
+
+
+class Rescued(Event, frozen=True, tag="rescued"):
+    """Uncommitted paths were snapshot; the intents of `ended` in that tree and lease ended with it (P9)."""
+
+    session: str
+    agent: str
+    rescue: Rescue
+    ended: tuple[str, ...]
+
+
+class RescueDropped(Event, frozen=True, tag="rescue-dropped"):
+    """Somebody had no use for a rescue any more."""
+
+    session: str
+    agent: str
+    rescue: Rescue
+
+
 AnyEvent = (
     LedgerStarted
     | SessionOpened
@@ -167,6 +256,12 @@ AnyEvent = (
     | Revoked
     | Expired
     | WritesRefused
+    | ReleaseRefused
+    | IntentsNoted
+    | IntentsSettled
+    | ForeignWrites
+    | Rescued
+    | RescueDropped
 )
 
 

@@ -160,6 +160,12 @@ def parse_glob(pattern: str | bytes) -> Glob:
 
 
 @lru_cache(maxsize=65536)
+def globs_of(texts: tuple[str, ...]) -> tuple[Glob, ...]:
+    """The globs of a claim, in its order. Raises BadPattern as `parse_glob`."""
+    return tuple(parse_glob(text) for text in texts)
+
+
+@lru_cache(maxsize=65536)
 def _parse(source: bytes) -> Glob:
     _refuse_unfit(source)
     parts: list[Component | None] = []

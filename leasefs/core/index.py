@@ -34,6 +34,15 @@ class GlobIndex:
         self._at: Map[_Key, _Ids] = Map() if at is None else at
         self._below: Map[_Key, _Ids] = Map() if below is None else below
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the same is filed in both."""
+        if not isinstance(other, GlobIndex):
+            return NotImplemented
+        return self._at == other._at and self._below == other._below
+
+    def __hash__(self) -> int:
+        return hash((self._at, self._below))
+
     def adding(self, territory: str, globs: Iterable[Glob], id_: str) -> GlobIndex:
         """The index with `id_` filed under each of `globs`."""
         return self._filed(_with, territory, globs, id_)

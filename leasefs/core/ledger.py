@@ -12,26 +12,32 @@ Rules of this file and the ones it calls:
 * A request that is wrong raises `InvalidRequest`; one that is refused returns or raises its reason.
   Either way nothing changes but, at most, the trace of a refused claim.
 
-Where each rule stands: who stands before whom, `queue`; granting and giving back, `claims`; sessions,
-`sessions`; heartbeats and deadlines, `renewal`; exact overlap, `overlap`; the write check that mounts
-make without the ledger, `policy`.
+Where each rule stands: who stands before whom, `queue`; granting, `claims`; giving back and its gate,
+`releasing`; sessions, `sessions`; heartbeats and deadlines, `renewal`; what mounts report of their trees,
+`reports`; rescues, `rescues`; what a new holder is told, `inheriting`; exact overlap, `overlap`; the write
+check that mounts make without the ledger, `policy`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from leasefs.core import claims, renewal, sessions
+from leasefs.core import claims, releasing, renewal, reports, rescues, sessions
 from leasefs.core.commands import (
     AnyCommand,
     ClaimLease,
     Command,
+    DropRescue,
     EndSession,
     Heartbeat,
     OpenSession,
     ReleaseLease,
+    ReportForeignWrites,
+    ReportIntents,
     ReportRefusals,
+    ReportRescue,
     RevokeLease,
+    SettleIntents,
     StartLedger,
     Tick,
 )
@@ -49,10 +55,15 @@ _DECIDERS: dict[type[Command], Callable[[Draft, Any], Decision]] = {
     OpenSession: sessions.open_session,
     EndSession: sessions.end_session,
     ClaimLease: claims.claim,
-    ReleaseLease: claims.release,
+    ReleaseLease: releasing.release,
     RevokeLease: claims.revoke,
     Heartbeat: renewal.heartbeat,
     ReportRefusals: renewal.report_refusals,
+    ReportIntents: reports.report_intents,
+    SettleIntents: reports.settle_intents,
+    ReportForeignWrites: reports.report_foreign_writes,
+    ReportRescue: rescues.report_rescue,
+    DropRescue: rescues.drop_rescue,
     Tick: renewal.tick,
 }
 

@@ -19,6 +19,7 @@ ROOT = RelPath(b"")
 # PATH_MAX and NAME_MAX of Linux, see limits.h(0p): no longer path can be opened, no longer name made.
 MAX_PATH_BYTES = 4096
 MAX_NAME_BYTES = 255
+MAX_TREE_PATH_BYTES = 64 * 1024
 
 
 def parse_path(raw: bytes | str) -> RelPath:
@@ -54,6 +55,24 @@ def _encoded(raw: bytes | str) -> bytes:
     except UnicodeEncodeError as error:
         problem = "it has a surrogate that stands for no byte"
         raise BadPath(ascii(raw)[1:-1], problem) from error
+
+
+def parse_tree_path(raw: str) -> bytes:
+    """The path of something in a working tree, as a mount reports it: a directory's ends in a slash.
+
+    The root is empty. A path has one spelling only, so that the same file is never two; it may be longer than
+    any that can be opened at once, for what lies deep is reached step by step.
+
+    Raises:
+        BadPath: if it is absolute, spelt otherwise, or longer than 64 KiB or 255 bytes in one name.
+    """
+    path = _encoded(raw)
+    plain = path[:-1] if path.endswith(b"/") else path
+    if len(path) > MAX_TREE_PATH_BYTES or path.startswith(b"/") or not is_normal(plain):
+        raise BadPath(shown(path[:80]), "it is not the one spelling of a path below the root")
+    if any(len(name) > MAX_NAME_BYTES for name in plain.split(b"/")):
+        raise BadPath(shown(path[:80]) + "...", f"it has a name longer than {MAX_NAME_BYTES} bytes")
+    return path
 
 
 def text(path: bytes) -> str:

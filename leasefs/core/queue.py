@@ -15,16 +15,17 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from leasefs.core.answers import Blocker
+from leasefs.core.globs import globs_of
 from leasefs.core.lease import Mode
 from leasefs.core.overlap import overlap
 from leasefs.core.paths import text
 from leasefs.core.records import Claim, Lease, replace
-from leasefs.core.state import State, globs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from leasefs.core.globs import Glob
+    from leasefs.core.state import State
 
 AGE_S = 300.0
 

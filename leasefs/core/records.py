@@ -8,9 +8,21 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from leasefs.core.intents import IntentKind, IntentState
 from leasefs.core.lease import Mode
 
-__all__ = ["Answered", "Claim", "Lease", "Session", "replace"]
+__all__ = [
+    "Answered",
+    "Claim",
+    "HandOff",
+    "Holder",
+    "Intent",
+    "Lease",
+    "Rescue",
+    "Session",
+    "Tree",
+    "replace",
+]
 
 
 class Answered(Struct, frozen=True):
@@ -61,11 +73,24 @@ class Claim(Struct, frozen=True):
     note: str = ""
 
 
+class HandOff(Struct, frozen=True):
+    """The note that a holder left for whoever holds overlapping ground next. Handed over once."""
+
+    lease: str
+    territory: str
+    agent: str
+    harness: str
+    globs: tuple[str, ...]
+    text: str
+    left_at_s: float
+
+
 class Lease(Struct, frozen=True):
     """A granted claim. `token` is the sequence number of the grant: the fencing token.
 
     `revoked_by` names the operator that ended it; its ground stays closed until its holder drops it
-    or its deadline passes, because the holder may still trust it until then (P3).
+    or its deadline passes, because the holder may still trust it until then (P3). `inherited` are the notes
+    that it was handed, newest first.
     """
 
     claim: Claim
@@ -75,6 +100,7 @@ class Lease(Struct, frozen=True):
     lapse_recorded: bool = False
     revoked_by: str = ""
     kept_by: tuple[str, ...] = ()
+    inherited: tuple[HandOff, ...] = ()
 
     @property
     def id(self) -> str:
@@ -84,3 +110,73 @@ class Lease(Struct, frozen=True):
     def lapsed(self, now_s: float) -> bool:
         """Whether the deadline has passed. Nobody may write under it; its holder may renew it (P5)."""
         return now_s >= self.expires_at_s
+
+
+class Tree(Struct, frozen=True):
+    """One working tree on one host. Its id stays the same while it stays where it is."""
+
+    id: str
+    host: str
+    root: str
+
+
+class Holder(Struct, frozen=True):
+    """An agent and the lease that something was done under, or is covered by."""
+
+    agent: str
+    lease: str
+
+
+class Intent(Struct, frozen=True):
+    """A path of a tree that an agent changed under a lease, and that has not landed (P8).
+
+    A directory's path ends in a slash: everything below may have changed. `fenced` says that it was reported
+    when its token was no longer that of a live lease, `recovered` that a journal told it and not its own
+    mount. `commit` and `blob` are those of the last commit known to hold the path, also of one that has been
+    changed again since. `first_wall_s` and `last_wall_s` are seconds since 1970 on the tree's host, for reading.
+    """
+
+    path: str
+    kind: IntentKind
+    tree: str
+    lease: str
+    token: int
+    agent: str
+    harness: str
+    pid: int
+    program: str
+    first_wall_s: float
+    last_wall_s: float
+    size: int
+    state: IntentState = IntentState.DIRTY
+    commit: str = ""
+    blob: str = ""
+    other: str = ""
+    fenced: bool = False
+    recovered: bool = False
+
+
+class Rescue(Struct, frozen=True):
+    """A snapshot of a lease's uncommitted paths as a commit under `refs/leasefs/rescue/` (P9).
+
+    `id` is the last part of `ref`. `paths` counts what is in it, `names` are the first of them. It lies in the
+    repository of the tree `root` on `host`; `by` is the agent whose mount or command made it.
+    """
+
+    id: str
+    territory: str
+    tree: str
+    lease: str
+    token: int
+    agent: str
+    harness: str
+    globs: tuple[str, ...]
+    ref: str
+    commit: str
+    paths: int
+    names: tuple[str, ...]
+    reason: str
+    wall_s: float
+    by: str = ""
+    host: str = ""
+    root: str = ""

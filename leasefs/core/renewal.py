@@ -16,14 +16,15 @@ from leasefs.core.events import (
     Withdrawn,
     WritesRefused,
 )
+from leasefs.core.globs import globs_of
 from leasefs.core.queue import may_come_back
-from leasefs.core.state import State, globs_of
 from leasefs.core.views import SESSION_TTL_S, is_live
 
 if TYPE_CHECKING:
     from leasefs.core.commands import Beat, Heartbeat, ReportRefusals, StartLedger, Tick
     from leasefs.core.draft import Decision, Draft
     from leasefs.core.records import Lease, Session
+    from leasefs.core.state import State
 
 RECLAIM_GRACE_S = 10.0
 KEEP_LAPSED_S = 7 * 24 * 3600.0
@@ -70,7 +71,8 @@ def _why_lost(draft: Draft, session: Session, beat: Beat) -> str:
     """Why this lease cannot be renewed; empty if it can."""
     lease = draft.state.leases.get(beat.lease)
     if lease is None:
-        return dict(session.fenced).get(beat.lease, "released, or never granted")
+        reason = dict(session.fenced).get(beat.lease, "released, or never granted")
+        return reason + _where_work_is(draft.state, session, beat.lease)
     if lease.claim.session != session.id:
         return f"held by {lease.claim.agent}, not by this session"
     if lease.token != beat.token:
@@ -80,6 +82,14 @@ def _why_lost(draft: Draft, session: Session, beat: Beat) -> str:
     if not may_come_back(draft.state, lease, draft.now_s):
         _expire(draft, lease, "lapsed, and a waiter that you wait for needs it")
         return "lapsed, and a waiter that you wait for needs it"
+    return ""
+
+
+def _where_work_is(state: State, session: Session, lease_id: str) -> str:
+    """For the holder of a lost lease: where its uncommitted bytes are kept (P9)."""
+    for rescue in state.rescues_of(session.territory).values():
+        if rescue.lease == lease_id:
+            return f"; what was uncommitted is in a rescue: leasefs rescue show {rescue.id}"
     return ""
 
 

@@ -6,23 +6,30 @@ import re
 from typing import TYPE_CHECKING
 
 from leasefs.core.answers import Done
-from leasefs.core.claims import end, session_of, settle
+from leasefs.core.claims import session_of, settle
 from leasefs.core.errors import AgentBusy, Denied, InvalidRequest
 from leasefs.core.events import Expired, SessionEnded, SessionOpened, Withdrawn
+from leasefs.core.globs import globs_of
 from leasefs.core.records import Claim, Session
-from leasefs.core.state import State, globs_of
+from leasefs.core.releasing import end
 from leasefs.core.views import is_live, session_answer
 
 if TYPE_CHECKING:
     from leasefs.core.commands import EndSession, OpenSession
     from leasefs.core.draft import Decision, Draft
     from leasefs.core.globs import Glob
+    from leasefs.core.state import State
 
 KINDS = ("mount", "run", "shell")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 _TERRITORY = re.compile(r"[!-~][ -~]{0,511}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
+
+
+def is_name(text: str) -> bool:
+    """Whether an agent or a harness can be called this."""
+    return _NAME.fullmatch(text) is not None
 
 
 def open_session(draft: Draft, command: OpenSession) -> Decision:

@@ -8,16 +8,17 @@ so that trying out a decision and dropping it costs nothing.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from immutables import Map
 from msgspec import Struct, field
 
 from leasefs.core import events as ev
-from leasefs.core.globs import Glob, parse_glob
+from leasefs.core import leftovers
+from leasefs.core.globs import globs_of
 from leasefs.core.index import GlobIndex
-from leasefs.core.records import Answered, Claim, Lease, Session, replace
+from leasefs.core.records import Answered, Claim, HandOff, Lease, Rescue, Session, replace
+from leasefs.core.uncommitted import Uncommitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,12 +26,8 @@ if TYPE_CHECKING:
 KEYS_REMEMBERED = 64
 HOLDS_REMEMBERED = 32
 _NO_IDS: Map[str, None] = Map()
-
-
-@lru_cache(maxsize=65536)
-def globs_of(texts: tuple[str, ...]) -> tuple[Glob, ...]:
-    """The parsed globs of a claim. Their texts were checked when the claim was decided."""
-    return tuple(parse_glob(text) for text in texts)
+_NO_NOTES: Map[str, HandOff] = Map()
+_NO_RESCUES: Map[str, Rescue] = Map()
 
 
 class State(Struct, frozen=True):
@@ -38,7 +35,9 @@ class State(Struct, frozen=True):
 
     `held` and `waiting` index the globs of `leases` and `waiters`; `by_agent` finds the session of an
     agent in a territory; `of_session` lists the leases and claims of a session; `holds` keeps the last
-    hold times of a territory, in seconds, for estimates.
+    hold times of a territory, in seconds, for estimates. `rescues` are kept by territory and id, and `notes`
+    wait for the next holder of overlapping ground, by territory and lease; `rescued` and `noted` index their
+    globs.
     """
 
     seq: int = 0
@@ -51,6 +50,19 @@ class State(Struct, frozen=True):
     by_agent: Map[tuple[str, str], str] = field(default_factory=Map)
     of_session: Map[str, Map[str, None]] = field(default_factory=Map)
     holds: Map[str, tuple[float, ...]] = field(default_factory=Map)
+    uncommitted: Uncommitted = field(default_factory=Uncommitted)
+    rescues: Map[str, Map[str, Rescue]] = field(default_factory=Map)
+    rescued: GlobIndex = field(default_factory=GlobIndex)
+    notes: Map[str, Map[str, HandOff]] = field(default_factory=Map)
+    noted: GlobIndex = field(default_factory=GlobIndex)
+
+    def rescues_of(self, territory: str) -> Map[str, Rescue]:
+        """The rescues of a territory, by id."""
+        return self.rescues.get(territory, _NO_RESCUES)
+
+    def notes_of(self, territory: str) -> Map[str, HandOff]:
+        """The notes of a territory that nobody was handed yet, by the lease that they were left with."""
+        return self.notes.get(territory, _NO_NOTES)
 
 
 def apply(state: State, recorded: ev.Recorded) -> State:
@@ -104,7 +116,10 @@ def _granted(state: State, event: ev.Granted, recorded: ev.Recorded) -> State:
         token=recorded.seq,
         granted_at_s=recorded.at_s,
         expires_at_s=recorded.at_s + claim.ttl_s,
+        inherited=event.notes,
     )
+    for note in event.notes:
+        state = leftovers.without_note(state, note)
     state = replace(
         state,
         leases=state.leases.set(claim.id, lease),
@@ -157,9 +172,11 @@ def _lapsed(state: State, event: ev.Lapsed, recorded: ev.Recorded) -> State:
 
 
 def _released(state: State, event: ev.Released, recorded: ev.Recorded) -> State:
-    session = state.leases[event.lease].claim.session
+    claim = state.leases[event.lease].claim
     state = _without_lease(state, event.lease, recorded.at_s)
-    return _answered(state, session, event.key, event.request, event.lease, recorded.at_s)
+    if event.note:
+        state = leftovers.with_note(state, claim, event.note, recorded.at_s)
+    return _answered(state, claim.session, event.key, event.request, event.lease, recorded.at_s)
 
 
 def _revoked(state: State, event: ev.Revoked, recorded: ev.Recorded) -> State:
@@ -241,4 +258,10 @@ _CHANGES: dict[type[ev.Event], Callable[[State, Any, ev.Recorded], State]] = {
     ev.Revoked: _revoked,
     ev.Expired: _expired,
     ev.WritesRefused: _only_history,
+    ev.ReleaseRefused: _only_history,
+    ev.IntentsNoted: leftovers.intents_noted,
+    ev.IntentsSettled: leftovers.intents_settled,
+    ev.ForeignWrites: _only_history,
+    ev.Rescued: leftovers.rescued,
+    ev.RescueDropped: leftovers.rescue_dropped,
 }

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from leasefs.core.answers import BLOCKERS_SHOWN, LeaseAnswer, SessionAnswer
+from leasefs.core.answers import BLOCKERS_SHOWN, IntentAnswer, LeaseAnswer, SessionAnswer
+from leasefs.core.globs import globs_of
+from leasefs.core.inheriting import inherited
 from leasefs.core.queue import blockers, estimate_s, rank
-from leasefs.core.state import State, globs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from leasefs.core.records import Claim, Lease, Session
+    from leasefs.core.intents import IntentState
+    from leasefs.core.records import Claim, Lease, Rescue, Session
+    from leasefs.core.state import State
 
 SESSION_TTL_S = 90.0
+
+
+class WantedIntents(NamedTuple):
+    """Which intents: of a territory, an agent, a tree, a lease, in a state; None means any."""
+
+    territory: str | None = None
+    agent: str | None = None
+    tree: str | None = None
+    lease: str | None = None
+    state: IntentState | None = None
 
 
 def is_live(session: Session, now_s: float) -> bool:
@@ -27,7 +40,7 @@ def lease_answer(state: State, lease_id: str, now_s: float) -> LeaseAnswer:
     """What became of the claim with this id; `ended` when it is neither held nor waiting."""
     lease = state.leases.get(lease_id)
     if lease is not None:
-        return _held(lease, now_s)
+        return replace(_held(lease, now_s), inherits=inherited(state, lease, now_s))
     claim = state.waiters.get(lease_id)
     if claim is not None:
         return _waiting(state, claim, now_s)
@@ -113,6 +126,39 @@ def _matching_leases(state: State, territory: str, path: bytes) -> Iterator[str]
             glob.matches(path) for glob in globs_of(claim.globs)
         ):
             yield id_
+
+
+def intents(state: State, wanted: WantedIntents) -> Iterator[IntentAnswer]:
+    """The intents that are wanted, in no order."""
+    trees = state.uncommitted.trees
+    for territory, works in state.uncommitted.works.items():
+        if wanted.territory not in {None, territory}:
+            continue
+        for work in works.values():
+            if wanted.agent not in {None, work.agent} or wanted.lease not in {None, work.lease}:
+                continue
+            held = work.lease in state.leases
+            for intent in work.intents.values():
+                if wanted.tree in {None, intent.tree} and wanted.state in {None, intent.state}:
+                    tree = trees[territory, intent.tree]
+                    yield IntentAnswer(
+                        **asdict(intent),
+                        territory=territory,
+                        host=tree.host,
+                        root=tree.root,
+                        held=held,
+                    )
+
+
+def rescues(state: State, territory: str | None) -> list[Rescue]:
+    """All rescues, newest first; of one territory, or of all."""
+    found = [
+        rescue
+        for where, rescues in state.rescues.items()
+        if territory in {None, where}
+        for rescue in rescues.values()
+    ]
+    return sorted(found, key=lambda rescue: (-rescue.wall_s, rescue.territory, rescue.id))
 
 
 def session_answer(session: Session, now_s: float) -> SessionAnswer:

@@ -21,6 +21,7 @@ STATUS = {
     "unknown-lease": 404,
     "conflict": 409,
     "deadlock": 409,
+    "dirty": 409,
     "agent-busy": 409,
     "lost": 410,
     "unavailable": 503,

@@ -1,26 +1,40 @@
 """The ledger's state as bytes and back: a shortcut past the log, never a replacement for it.
 
-Only what cannot be computed is written: the indexes of `State` follow from its leases, waiters and sessions.
+Only what cannot be computed is written: the indexes of `State` follow from its leases, waiters, sessions, intents,
+rescues and notes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 from immutables import Map
 from msgspec import Struct
 
+from leasefs.core.globs import globs_of
 from leasefs.core.index import GlobIndex
 from leasefs.core.records import (
     Claim,
+    HandOff,
+    Intent,
     Lease,
+    Rescue,
     Session,
+    Tree,
 )
-from leasefs.core.state import State, globs_of
+from leasefs.core.state import State
+from leasefs.core.uncommitted import Uncommitted, work_id
 from leasefs.service import wire_json
 from leasefs.service.clock import ClockMark
 
-FORMAT = 1
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+T = TypeVar("T", HandOff, Rescue)
+FORMAT = 2
+# Before intents there was format 1, whose fields are all in format 2.
+_READABLE = frozenset({1, FORMAT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +43,19 @@ class Saved:
 
     state: State
     clock: ClockMark | None
+
+
+class _WrittenWork(Struct, frozen=True):
+    territory: str
+    lease: str
+    agent: str
+    globs: tuple[str, ...]
+    intents: tuple[Intent, ...]
+
+
+class _WrittenTree(Struct, frozen=True):
+    territory: str
+    tree: Tree
 
 
 class _Written(Struct, frozen=True):
@@ -41,6 +68,10 @@ class _Written(Struct, frozen=True):
     leases: tuple[Lease, ...]
     waiters: tuple[Claim, ...]
     holds: dict[str, tuple[float, ...]]
+    works: tuple[_WrittenWork, ...] = ()
+    trees: tuple[_WrittenTree, ...] = ()
+    rescues: tuple[Rescue, ...] = ()
+    notes: tuple[HandOff, ...] = ()
 
 
 class _Format(Struct, frozen=True):
@@ -65,8 +96,22 @@ def written(saved: Saved) -> bytes:
             leases=tuple(state.leases.values()),
             waiters=tuple(state.waiters.values()),
             holds=dict(state.holds),
+            works=tuple(_written_works(state.uncommitted)),
+            trees=tuple(
+                _WrittenTree(territory, tree)
+                for (territory, _), tree in state.uncommitted.trees.items()
+            ),
+            rescues=tuple(one for ones in state.rescues.values() for one in ones.values()),
+            notes=tuple(one for ones in state.notes.values() for one in ones.values()),
         )
     )
+
+
+def _written_works(uncommitted: Uncommitted) -> Iterator[_WrittenWork]:
+    for territory, works in uncommitted.works.items():
+        for work in works.values():
+            intents = tuple(work.intents.values())
+            yield _WrittenWork(territory, work.lease, work.agent, work.globs, intents)
 
 
 def read(data: bytes) -> Saved:
@@ -76,7 +121,7 @@ def read(data: bytes) -> Saved:
         wire_json.Unreadable: other bytes, or a format of another leasefs.
     """
     found = _format_reader.read(data).format
-    if found != FORMAT:
+    if found not in _READABLE:
         raise wire_json.Unreadable(f"snapshot format {found}, and this leasefs reads {FORMAT}")
     file = _reader.read(data)
     clock = ClockMark(file.boot, file.offset_s) if file.boot else None
@@ -91,18 +136,42 @@ def _state(file: _Written) -> State:
         sessions=Map({session.id: session for session in file.sessions}),
         leases=Map({lease.id: lease for lease in file.leases}),
         waiters=Map({claim.id: claim for claim in file.waiters}),
-        held=_index([lease.claim for lease in file.leases]),
-        waiting=_index(list(file.waiters)),
+        held=_ground(map(_filed, (lease.claim for lease in file.leases))),
+        waiting=_ground(map(_filed, file.waiters)),
         by_agent=Map({(one.territory, one.agent): one.id for one in file.sessions}),
         of_session=_by_session(claims),
         holds=Map(file.holds),
+        uncommitted=_uncommitted(file),
+        rescues=_by_territory(file.rescues, lambda rescue: rescue.id),
+        rescued=_ground((one.territory, one.globs, one.id) for one in file.rescues),
+        notes=_by_territory(file.notes, lambda note: note.lease),
+        noted=_ground((one.territory, one.globs, one.lease) for one in file.notes),
     )
 
 
-def _index(claims: list[Claim]) -> GlobIndex:
+def _uncommitted(file: _Written) -> Uncommitted:
+    found = Uncommitted(trees=Map({(one.territory, one.tree.id): one.tree for one in file.trees}))
+    for work in file.works:
+        globs = {work_id(work.lease, work.agent): work.globs}
+        found = found.putting(work.territory, work.intents, globs)
+    return found
+
+
+def _by_territory(ones: tuple[T, ...], id_of: Callable[[T], str]) -> Map[str, Map[str, T]]:
+    found: dict[str, dict[str, T]] = {}
+    for one in ones:
+        found.setdefault(one.territory, {})[id_of(one)] = one
+    return Map({territory: Map(by_id) for territory, by_id in found.items()})
+
+
+def _filed(claim: Claim) -> tuple[str, tuple[str, ...], str]:
+    return claim.territory, claim.globs, claim.id
+
+
+def _ground(filed: Iterable[tuple[str, tuple[str, ...], str]]) -> GlobIndex:
     index = GlobIndex()
-    for claim in claims:
-        index = index.adding(claim.territory, globs_of(claim.globs), claim.id)
+    for territory, globs, id_ in filed:
+        index = index.adding(territory, globs_of(globs), id_)
     return index
 
 

@@ -34,6 +34,7 @@ def test_numbers_are_the_published_ones() -> None:
         "unknown-lease": 5,
         "not-holder": 5,
         "lost": 5,
+        "dirty": 6,
         "unavailable": 7,
         "deadlock": 8,
         "denied": 9,

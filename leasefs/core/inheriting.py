@@ -1,0 +1,74 @@
+"""What a new holder finds on its ground: notes, rescues, and uncommitted work of others (P9).
+
+Looks only at what an index says could overlap.
+"""
+
+from __future__ import annotations
+
+from heapq import nsmallest
+from typing import TYPE_CHECKING
+
+from leasefs.core.answers import Inherited, NoteAnswer
+from leasefs.core.globs import globs_of
+from leasefs.core.intents import NAMES_KEPT, IntentState
+from leasefs.core.overlap import first_overlap
+from leasefs.core.uncommitted import lies_on
+
+if TYPE_CHECKING:
+    from leasefs.core.globs import Glob
+    from leasefs.core.records import Claim, HandOff, Intent, Lease, Rescue
+    from leasefs.core.state import State
+
+
+def notes_for(state: State, claim: Claim) -> tuple[HandOff, ...]:
+    """The notes that go to whoever is granted this claim, newest first."""
+    globs = globs_of(claim.globs)
+    notes = state.notes_of(claim.territory)
+    found = [notes[id_] for id_ in state.noted.candidates(claim.territory, globs)]
+    met = [note for note in found if first_overlap(globs, globs_of(note.globs))]
+    return tuple(sorted(met, key=lambda note: (-note.left_at_s, note.lease)))
+
+
+def rescues_on(state: State, territory: str, globs: tuple[Glob, ...]) -> list[Rescue]:
+    """The rescues whose lease overlapped `globs`, newest first."""
+    rescues = state.rescues_of(territory)
+    near = [rescues[id_] for id_ in state.rescued.candidates(territory, globs)]
+    met = [one for one in near if first_overlap(globs, globs_of(one.globs))]
+    return sorted(met, key=lambda rescue: (-rescue.wall_s, rescue.id))
+
+
+def inherited(state: State, lease: Lease, now_s: float) -> Inherited:
+    """All of it. The notes are those of the grant; the rest is as it is now."""
+    claim = lease.claim
+    globs = globs_of(claim.globs)
+    uncommitted = _uncommitted_of_others(state, claim, globs)
+    notes = [_note_answer(note, now_s) for note in lease.inherited]
+    return Inherited(
+        note=notes[0] if notes else None,
+        earlier_notes=tuple(notes[1:]),
+        rescues=tuple(rescues_on(state, claim.territory, globs)),
+        uncommitted=tuple(nsmallest(NAMES_KEPT, uncommitted, key=lambda one: (one.path, one.tree))),
+        uncommitted_count=len(uncommitted),
+    )
+
+
+def _uncommitted_of_others(state: State, claim: Claim, globs: tuple[Glob, ...]) -> list[Intent]:
+    return [
+        intent
+        for work in state.uncommitted.near(claim.territory, globs)
+        if work.agent != claim.agent and work.dirty
+        for intent in work.intents.values()
+        if intent.state is IntentState.DIRTY
+        and lies_on(intent.path.encode("utf-8", "surrogateescape"), globs)
+    ]
+
+
+def _note_answer(note: HandOff, now_s: float) -> NoteAnswer:
+    return NoteAnswer(
+        lease=note.lease,
+        agent=note.agent,
+        harness=note.harness,
+        globs=note.globs,
+        text=note.text,
+        left_ago_s=now_s - note.left_at_s,
+    )
