@@ -37,3 +37,7 @@ class NoSuchRescue(VcsError):
 
 class RestoreRefused(VcsError):
     """A rescue cannot be put back as asked; nothing was touched."""
+
+
+class RestoreStopped(VcsError):
+    """A path could not be written in the middle of putting a rescue back; those before it were."""
