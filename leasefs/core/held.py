@@ -69,20 +69,19 @@ class HeldView:
         return view
 
     def _covering(self, path: bytes) -> tuple[int, ...]:
-        tokens = self._memo.get(path)
-        if tokens is None:
-            tokens = ()
-            for lease in self.leases:
-                if lease.mode is Mode.EXCLUSIVE and lease.matches(path):
-                    tokens += (lease.token,)
-            if len(self._memo) >= _MEMO_LIMIT:
-                self._memo.clear()
-            self._memo[path] = tokens
+        tokens: tuple[int, ...] = ()
+        for lease in self.leases:
+            if lease.mode is Mode.EXCLUSIVE and lease.matches(path):
+                tokens += (lease.token,)
+        if len(self._memo) >= _MEMO_LIMIT:
+            self._memo.clear()
+        self._memo[path] = tokens
         return tokens
 
     def writable(self, path: bytes, now_s: float) -> HeldLease | None:
         """The oldest trusted exclusive lease over `path`, or None."""
-        for token in self._covering(path):
+        tokens = self._memo.get(path)
+        for token in self._covering(path) if tokens is None else tokens:
             lease = self.by_token[token]
             if now_s < lease.trusted_until_s:
                 return lease

@@ -152,7 +152,8 @@ def _decide_one(op: Op, target: Target, view: HeldView, now_s: float) -> Verdict
         return _FREE
     if target.whole_tree:
         return _decide_tree(op, target.path, view, now_s)
-    return _decide_name(op, target, view, now_s)
+    lease = view.writable(target.path, now_s)
+    return _decide_unleased(op, target, view, now_s) if lease is None else Allowed(lease)
 
 
 def _decide_tree(op: Op, directory: bytes, view: HeldView, now_s: float) -> Verdict:
@@ -161,10 +162,7 @@ def _decide_tree(op: Op, directory: bytes, view: HeldView, now_s: float) -> Verd
     return Refused(Reason.TREE_NOT_LEASED, op, directory, view.lapsed(directory, now_s))
 
 
-def _decide_name(op: Op, target: Target, view: HeldView, now_s: float) -> Verdict:
-    lease = view.writable(target.path, now_s)
-    if lease is not None:
-        return Allowed(lease)
+def _decide_unleased(op: Op, target: Target, view: HeldView, now_s: float) -> Verdict:
     if op in (Op.MKDIR, Op.RMDIR):
         lease = view.may_need(target.path, now_s)
         if lease is not None:

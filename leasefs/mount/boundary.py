@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import functools
 import logging
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, TypeVarTuple, cast
 
 from pyfuse3 import FUSEError
 
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# What operations answer with; anything else is a fault.
+_ANSWERS = OSError, Refusal
+
 P = ParamSpec("P")
+A = TypeVarTuple("A")
 R = TypeVar("R")
 
 
@@ -51,13 +55,13 @@ def boundary(handler: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Corout
     return guarded
 
 
-def at_once(handler: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
+def at_once(handler: Callable[[*A], R]) -> Callable[[*A], Coroutine[Any, Any, R]]:
     """The same for a handler that never waits: one coroutine less for each request."""
 
     @functools.wraps(handler)
-    async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+    async def guarded(*args: *A) -> R:
         try:
-            return handler(*args, **kwargs)
+            return handler(*args)
         except FUSEError:
             raise
         except Exception as error:
@@ -66,23 +70,21 @@ def at_once(handler: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
     return guarded
 
 
-def changing(
-    handler: Callable[Concatenate[H, P], R],
-) -> Callable[Concatenate[H, P], Coroutine[Any, Any, R]]:
+def changing(handler: Callable[[H, *A], R]) -> Callable[[H, *A], Coroutine[Any, Any, R]]:
     """The same for one that asks the gate: it is called again once what it wants is there.
 
     Its last argument says who makes the request.
     """
 
     @functools.wraps(handler)
-    async def guarded(over: H, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    async def guarded(over: H, *args: *A) -> R:
         try:
             try:
-                return handler(over, *args, **kwargs)
+                return handler(over, *args)
             except (Wanting, Unsettled):
                 pass  # nearly always there is nothing to wait for
-            pid = cast("Caller", args[-1]).pid
-            return await over.tree.gate.settle(pid, lambda: handler(over, *args, **kwargs))
+            caller = cast("tuple[Caller, ...]", args)[-1]
+            return await over.tree.gate.settle(caller.pid, lambda: handler(over, *args))
         except FUSEError:
             raise
         except Exception as error:
@@ -92,7 +94,7 @@ def changing(
 
 
 def _answer(handler: Callable[..., object], error: Exception) -> FUSEError:
-    if isinstance(error, OSError | Refusal):
+    if isinstance(error, _ANSWERS):
         return FUSEError(errno_of(error))
     log.error("%s failed", handler.__name__, exc_info=error)
     return FUSEError(errno.EIO)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from leasefs.mount.shapes import Stat
 
 ROOT_NUMBER = 1
+_KIND_BITS = 0o170000  # S_IFMT of inode(7)
 # The kind of a node whose inode is no more while the kernel still remembers it.
 GONE = 0
 CONTROL_NUMBER = 1 << 63  # the control directory and its files
@@ -49,6 +50,7 @@ class Node:
         "number",
         "orphan_fd",
         "parent",
+        "shown",
         "stamp",
         "told",
         "watch",
@@ -56,6 +58,11 @@ class Node:
 
     def __init__(self, number: int, key: Key, kind: int) -> None:
         self.number = number
+        # What users see as `st_ino`: the lower number, also where the kernel is given another one.
+        if isinstance(key, int):
+            self.shown = key
+        else:
+            self.shown = key[1] if number == ROOT_NUMBER else number
         self.key = key
         self.kind = kind
         self.lookups = 0
@@ -79,13 +86,6 @@ class Node:
         """Whether the node is a directory."""
         return self.kind == stat.S_IFDIR
 
-    @property
-    def shown(self) -> int:
-        """What users see as `st_ino`: the lower number, also where the kernel is given another one."""
-        if isinstance(self.key, int):
-            return self.key
-        return self.key[1] if self.number == ROOT_NUMBER else self.number
-
     def names(self) -> list[tuple[Node, bytes]]:
         """All known (parent, name) pairs, a copy."""
         names = [(self.parent, self.name)] if self.parent is not None else []
@@ -102,6 +102,8 @@ class Inodes:
         self.root = Node(ROOT_NUMBER, (root.st_dev, root.st_ino), stat.S_IFDIR)
         self.root.lookups = 1
         self._nodes: dict[int, Node] = {ROOT_NUMBER: self.root}
+        # The node with a number, or None if it was forgotten or never known. Every request asks.
+        self.get: Callable[[int], Node | None] = self._nodes.get
         # Those whose number is not their key.
         self._by_key: dict[Key, Node] = {}
         self.is_open: Callable[[Node], bool] = lambda _: False
@@ -115,10 +117,6 @@ class Inodes:
     def __iter__(self) -> Iterator[Node]:
         return iter(self._nodes.values())
 
-    def get(self, number: int) -> Node | None:
-        """The node with this number, or None if it was forgotten or never known."""
-        return self._nodes.get(number)
-
     def key_of(self, found: Stat) -> Key:
         """What identifies the inode that `found` describes."""
         number = found.st_ino
@@ -128,14 +126,17 @@ class Inodes:
 
     def is_same(self, node: Node, found: Stat) -> bool:
         """Whether `found` describes the node's inode and not another one of the same name."""
-        if node is self.root:
-            return (found.st_dev, found.st_ino) == node.key
-        return self.key_of(found) == node.key and stat.S_IFMT(found.st_mode) == node.kind
+        if found.st_mode & _KIND_BITS != node.kind:
+            return False
+        if found.st_ino == node.key and found.st_dev == self.device:
+            return True  # nearly always
+        key = (found.st_dev, found.st_ino) if node is self.root else self.key_of(found)
+        return key == node.key
 
     def find(self, found: Stat) -> Node | None:
         """The node of the inode that `found` describes, if it is known."""
         node = self._known(self.key_of(found))
-        return node if node is not None and self.is_same(node, found) else None
+        return node if node is not None and found.st_mode & _KIND_BITS == node.kind else None
 
     def _known(self, key: Key) -> Node | None:
         node = self._by_key.get(key)
@@ -147,28 +148,28 @@ class Inodes:
         If the lower number may be in use again, the old inode's node is retired and there is a new one.
         """
         key = self.key_of(found)
-        kind = stat.S_IFMT(found.st_mode)
+        kind = found.st_mode & _KIND_BITS
         node = self._known(key)
-        if node is not None and (
-            node.kind != kind or self._may_be_another(node, parent, name, found)
-        ):
-            self.retire(node)
-            node = None
+        if node is not None:
+            if node.kind == kind and node.parent is parent and node.name == name:
+                return node
+            if node.kind != kind or self._may_be_another(node, found):
+                self.retire(node)
+                node = None
         if node is None:
             node = self._create(key, kind)
-        if node.parent is not parent or node.name != name:
-            self.add_name(node, parent, name)
+        self.add_name(node, parent, name)
         return node
 
-    def _may_be_another(self, node: Node, parent: Node, name: bytes, found: Stat) -> bool:
+    def _may_be_another(self, node: Node, found: Stat) -> bool:
         """Whether a file's number may be in use again: it had one other name, of which it has none now.
 
         The kernel may still believe in that name, and must not serve there what has the number now. While
         it is open here it is the same file, renamed by somebody else.
         """
-        if node.parent is None or (node.parent is parent and node.name == name):
+        if node.parent is None or node.is_dir:
             return False
-        return found.st_nlink == 1 and not node.is_dir and not self.is_open(node)
+        return found.st_nlink == 1 and not self.is_open(node)
 
     def _create(self, key: Key, kind: int) -> Node:
         if isinstance(key, int) and key not in self._nodes:
@@ -196,7 +197,7 @@ class Inodes:
 
     def add_name(self, node: Node, parent: Node, name: bytes) -> None:
         """The node is at this name as well."""
-        if node.is_dir:
+        if node.kind == stat.S_IFDIR:
             # A directory has one name: the newest is true, an older one is a rename made elsewhere.
             for old_parent, old_name in node.names():
                 self.lose_name(node, old_parent, old_name)

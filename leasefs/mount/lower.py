@@ -57,12 +57,18 @@ class Lower:
         self._limit = directories
         self._handles_below = handles_below
         self._directories: OrderedDict[Node, int] = OrderedDict()
-        self._root_text = self._text_of(root_fd).rstrip(b"/")
+        # Where /proc says what each of our descriptors leads to.
+        self._links_fd = os.open(b"/proc/self/fd", _DIRECTORY)
+        self._above_all = self._text_of_root()
 
     # -- directories ---------------------------------------------------------------------------
 
     def directory(self, node: Node) -> int:
         """An O_PATH descriptor of a directory. Borrowed: never closed by the caller, nor kept."""
+        fd = self._directories.get(node)
+        if fd is not None and node.orphan_fd < 0:
+            self._directories.move_to_end(node)
+            return fd
         fd = self._known(node)
         return self._open_directory(node) if fd is None else fd
 
@@ -71,10 +77,7 @@ class Lower:
             return self.root_fd
         if node.orphan_fd >= 0:
             return node.orphan_fd
-        fd = self._directories.get(node)
-        if fd is not None:
-            self._directories.move_to_end(node)
-        return fd
+        return self._directories.get(node)
 
     def _open_directory(self, node: Node) -> int:
         chain = [node]
@@ -124,7 +127,12 @@ class Lower:
             node.orphan_fd = -1
 
     def close(self) -> None:
-        """Close all cached descriptors (not the root's)."""
+        """Close all descriptors but the root's."""
+        self.close_directories()
+        os.close(self._links_fd)
+
+    def close_directories(self) -> None:
+        """Close those of directories; they are opened anew when needed."""
         while self._directories:
             os.close(self._directories.popitem()[1])
 
@@ -145,9 +153,10 @@ class Lower:
             if error.errno != errno.ENAMETOOLONG:
                 raise
             return self._is_reached_by_names(directory)
-        if here != self._root_text + b"/" + path:
-            self._root_text = self._text_of(self.root_fd).rstrip(b"/")
-        return here == self._root_text + b"/" + path
+        if here == self._above_all + path:
+            return True
+        self._above_all = self._text_of_root()
+        return here == self._above_all + path
 
     def _is_reached_by_names(self, directory: Node) -> bool:
         """Whether each directory on the way down is the one that is known: for what d_path cannot say."""
@@ -186,13 +195,15 @@ class Lower:
 
     def path_of(self, fd: int) -> bytes | None:
         """Where in the tree the kernel says that an open file is; None if it lies outside."""
-        root, here = self._text_of(self.root_fd).rstrip(b"/") + b"/", self._text_of(fd)
+        root, here = self._text_of_root(), self._text_of(fd)
         return here[len(root) :] if here.startswith(root) else None
 
-    @staticmethod
-    def _text_of(fd: int) -> bytes:
+    def _text_of_root(self) -> bytes:
+        return self._text_of(self.root_fd).rstrip(b"/") + b"/"
+
+    def _text_of(self, fd: int) -> bytes:
         # The kernel's own idea of where an open directory is (d_path); no lookup, no access.
-        return os.readlink(b"/proc/self/fd/%d" % fd)
+        return os.readlink(b"%d" % fd, dir_fd=self._links_fd)
 
     # -- one inode -----------------------------------------------------------------------------
 
@@ -216,7 +227,7 @@ class Lower:
     def _found_by_name(self, node: Node, parent: Node) -> os.stat_result | None:
         """What its first name leads to, or None if that is not the node."""
         try:
-            found = self.lstat(parent, node.name)
+            found = os.stat(node.name, dir_fd=self.directory(parent), follow_symlinks=False)
         except OSError as error:
             if error.errno in _NOT_THERE:
                 return None

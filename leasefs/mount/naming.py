@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from leasefs.core.policy import Allowed, Op, Target
 from leasefs.mount.lower import stale
 from leasefs.mount.orphans import keep_while
-from leasefs.mount.owner import umask_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,8 +78,11 @@ def _make(
     target.tracked = kind in _NEVER_SAVED
     allowed = tree.gate.admit(op, (target,))
     parent_fd = tree.lower.directory(parent)
-    with umask_of(caller):
+    ours = os.umask(caller.umask)
+    try:
         call(parent_fd)
+    finally:
+        os.umask(ours)
     try:
         tree.owner.adopt_name(name, parent_fd, caller)
     except BaseException:
@@ -104,7 +106,7 @@ def _made(
     if found is None or stat.S_IFMT(found.st_mode) != kind:
         raise stale("what was made is gone again")
     tree.arrived(allowed, target, found)
-    return tree.new_entry(*place, found)
+    return tree.told(tree.new_node(*place, found), found)
 
 
 def link(tree: Tree, number: int, parent_number: int, name: bytes, caller: Caller) -> Entry:

@@ -13,7 +13,7 @@ from leasefs.mount.gate import Wanting
 from leasefs.mount.handles import OpenFile, OpenVirtual
 from leasefs.mount.lower import stale
 from leasefs.mount.outside import stamp
-from leasefs.mount.owner import take_set_ids, umask_of
+from leasefs.mount.owner import take_set_ids
 
 if TYPE_CHECKING:
     from leasefs.mount.inodes import Node
@@ -58,22 +58,33 @@ def open_file(tree: Tree, number: int, flags: int, caller: Caller) -> Opened:
         fd, found = tree.lower.open(node, flags & _PASSED_ON)
         return _opened(tree, OpenFile(fd, node, flags), found)
     op = Op.TRUNCATE if flags & os.O_TRUNC else Op.OPEN
-    allowed = tree.gate.admit(op, tree.content_target(node, tree.stat(node)))
-    return _open_allowed(tree, node, flags, allowed, caller)
+    targets = tree.content_target(node, tree.stat(node))
+    allowed = tree.gate.admit(op, targets)
+    path = targets[0].path if targets and node.parent is not None else b""
+    return _open_allowed(tree, node, path, flags, allowed, caller)
 
 
-def _open_allowed(tree: Tree, node: Node, flags: int, allowed: Allowed, caller: Caller) -> Opened:
+def _open_allowed(
+    tree: Tree, node: Node, path: bytes, flags: int, allowed: Allowed, caller: Caller
+) -> Opened:
     fd, found = tree.lower.open(node, flags & _PASSED_ON)
     try:
         if flags & os.O_TRUNC:
             _truncate(tree, node, fd, flags, caller)
-            tree.changed(allowed, tree.inodes.path(node) or b"")
+            tree.changed(allowed, path)
             found = os.fstat(fd)
     except BaseException:
         os.close(fd)
         raise
-    file = OpenFile(fd, node, flags, pid=caller.pid)
-    return _opened_to_write(tree, file, found, allowed, caller)
+    file = OpenFile(fd, node, flags, path, caller.pid)
+    if file.writes:
+        _bind(tree, file, found, allowed, caller)
+    tree.links.touched(node, found)
+    if flags & os.O_TRUNC:
+        # After it the kernel itself forgets size, times and pages (fuse_open, fs/fuse/file.c).
+        return _opened(tree, file, found, told=True)
+    tree.ground.changed(path)
+    return _opened(tree, file, found)
 
 
 def _truncate(tree: Tree, node: Node, fd: int, flags: int, caller: Caller) -> None:
@@ -90,24 +101,20 @@ def _truncate(tree: Tree, node: Node, fd: int, flags: int, caller: Caller) -> No
         os.close(writable)
 
 
-def _opened_to_write(
+def _bind(
     tree: Tree, file: OpenFile, found: os.stat_result, allowed: Allowed, caller: Caller
-) -> Opened:
-    if file.writes:
-        file.disarms = tree.owner.disarms(caller)
-        tree.bind(file, allowed, found, tree.inodes.path(file.node) or b"")
-    tree.links.touched(file.node, found)
-    tree.ground.changed(file.path)
-    return _opened(tree, file, found)
+) -> None:
+    file.disarms = tree.owner.disarms(caller)
+    tree.bind(file, allowed, found, file.path)
 
 
-def _opened(tree: Tree, file: OpenFile, found: os.stat_result) -> Opened:
+def _opened(tree: Tree, file: OpenFile, found: os.stat_result, *, told: bool = False) -> Opened:
+    """`told` says that the kernel knows these attributes, or asks for them before it uses them."""
     node = file.node
     pages_of = (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
     same = node.stamp == pages_of
     node.stamp = pages_of
-    # After O_TRUNC the kernel itself forgets size, times and pages (fuse_open, fs/fuse/file.c).
-    if not same and not file.flags & os.O_TRUNC and node.told != stamp(found):
+    if not same and not told and node.told != stamp(found):
         # Somebody else changed it and no event has told yet: the reader is to see the new size (close-to-open).
         node.told = None
         tree.cache.drop_attributes_now(node.number)
@@ -133,9 +140,12 @@ def create(
         return _open_instead(tree, parent, name, flags, caller)
     tree.arrived(allowed, target, found)
     tree.changed(allowed, target.path)
-    entry = tree.new_entry(parent, name, found)
-    file = OpenFile(fd, tree.node(entry.number), flags, pid=caller.pid)
-    return _opened_to_write(tree, file, found, allowed, caller), entry
+    node = tree.new_node(parent, name, found)
+    entry = tree.told(node, found)
+    file = OpenFile(fd, node, flags, target.path, caller.pid)
+    if file.writes:
+        _bind(tree, file, found, allowed, caller)
+    return _opened(tree, file, found, told=True), entry
 
 
 def _create(
@@ -143,8 +153,12 @@ def _create(
 ) -> tuple[int, os.stat_result]:
     directory = tree.lower.directory(parent)
     ours = flags & _PASSED_ON | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with umask_of(caller):
-        fd = os.open(name, ours, tree.owner.mode_for(caller, mode), dir_fd=directory)
+    permissions = tree.owner.mode_for(caller, mode)
+    umask = os.umask(caller.umask)
+    try:
+        fd = os.open(name, ours, permissions, dir_fd=directory)
+    finally:
+        os.umask(umask)
     try:
         tree.lower.for_a_handle(fd)
     except OSError:

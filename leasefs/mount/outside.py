@@ -3,7 +3,8 @@
 Each directory that the kernel was told of is watched before it is read, so nothing goes unnoticed in
 between. What an event says is never trusted: the name is looked at again, and compared with what the
 kernel was told. If that is still true, the event was the echo of a change made through this mount, and
-the kernel need not be told. No time is involved in this, and an echo costs one stat.
+the kernel need not be told. No time is involved in this. An echo costs one stat, or none where events
+themselves leave nothing open (`echoes.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from leasefs.mount import inotify
+from leasefs.mount.echoes import NAMED, Echoes, gathered, is_echo
 from leasefs.mount.inotify import Event, Inotify
 from leasefs.mount.kernel_cache import AGAIN_AFTER_S
 from leasefs.mount.mountinfo import mounts
@@ -38,7 +40,6 @@ _GATHER_S = 0.01
 _SLICE = 64
 # What says that the directory itself is not there any more, which is told as a name in the one above.
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
-_NAMED = inotify.CREATE | inotify.DELETE | inotify.MOVED_FROM | inotify.MOVED_TO
 
 
 class Outside:
@@ -54,9 +55,7 @@ class Outside:
         self._changes = changes
         self._inotify = _inotify() if watched else None
         self._watched: dict[int, Node] = {}
-        # Of each directory the names that this mount made (True) or took (False) and whose events have
-        # not come yet, as long as that is the last that the kernel was told of them.
-        self._ours: dict[int, dict[bytes, bool]] = {}
+        self._echoes = Echoes()
         # Names of directories that others took away, until their nodes are looked for.
         self._gone_directories: set[tuple[Node | None, bytes]] = set()
         # Directories that were not where they should be when they were to be watched.
@@ -112,7 +111,7 @@ class Outside:
         if watch < 0 or self._watched.get(watch) is not directory:
             return
         del self._watched[watch]
-        self._ours.pop(directory.number, None)
+        self._echoes.forget(directory.number)
         if self._inotify is not None:
             self._inotify.unwatch(watch)
         for gone in self._inodes.forget(directory.number, 1):
@@ -127,29 +126,22 @@ class Outside:
 
     # -- what this mount did itself ------------------------------------------------------------
 
-    def made_here(self, directory: Node, name: bytes) -> None:
-        """The kernel knows what is at this name: it was made through this mount."""
+    def made_here(self, directory: Node, name: bytes, file: Node | None = None) -> None:
+        """The kernel knows what is at this name: it was made through this mount.
+
+        It is a `file`, if that is new and has no other name.
+        """
         if directory.watch >= 0:
-            self._ours.setdefault(directory.number, {})[name] = True
+            self._echoes.made(directory.number, name, file)
 
     def removed_here(self, directory: Node, name: bytes) -> None:
         """The kernel knows that this name is gone: it was taken away through this mount."""
         if directory.watch >= 0:
-            self._ours.setdefault(directory.number, {})[name] = False
+            self._echoes.removed(directory.number, name)
 
     def looked_up(self, directory: Node, name: bytes) -> None:
         """The kernel is being told what is at this name, or that nothing is."""
-        if self._ours:
-            self._was_ours(directory, name)
-
-    def _was_ours(self, directory: Node, name: bytes) -> bool | None:
-        names = self._ours.get(directory.number)
-        if names is None:
-            return None
-        made = names.pop(name, None)
-        if not names:
-            del self._ours[directory.number]
-        return made
+        self._echoes.heard(directory.number, name)
 
     # -- what others did -----------------------------------------------------------------------
 
@@ -205,9 +197,7 @@ class Outside:
             events = self._inotify.read()
             if not events:
                 break
-            for event in events:
-                key = (event.watch, event.name)
-                masks[key] = masks.get(key, 0) | event.mask
+            gathered(masks, events)
         self._waiting.extend(Event(watch, mask, name) for (watch, name), mask in masks.items())
 
     def _look_at_waiting(self, most: int) -> None:
@@ -252,25 +242,33 @@ class Outside:
             self._compare(directory, self._lower.stat(directory))
             return
         self._noting.name(directory, name, mask)
+        what_of = self._echoes.heard if mask & NAMED else self._echoes.known
+        ours = what_of(directory.number, name)
+        if is_echo(ours, mask):
+            return
         try:
             found = self._lower.lstat(directory, name)
         except FileNotFoundError:
-            told = self._gone(directory, name, is_dir=bool(mask & inotify.IS_DIRECTORY))
+            told = ours is not False
+            if told:
+                self._gone(directory, name, is_dir=bool(mask & inotify.IS_DIRECTORY))
         else:
-            told = self._look_at_found(directory, name, mask, found)
+            unexpected = bool(mask & NAMED) and not ours
+            told = self._look_at_found(directory, name, mask, found, unexpected=unexpected)
         if told:
             self._noting.name_once_more(directory, name, mask)
 
-    def _look_at_found(self, directory: Node, name: bytes, mask: int, found: Stat) -> bool:
+    def _look_at_found(
+        self, directory: Node, name: bytes, mask: int, found: Stat, *, unexpected: bool
+    ) -> bool:
         """Whether the kernel had to be told."""
-        unexpected = mask & _NAMED and self._was_ours(directory, name) is not True
         node = self._inodes.find(found)
         if found.st_nlink > 1 and not mask & inotify.IS_DIRECTORY:
             self._noting.linked(directory, name, node, found, made=bool(mask & inotify.CREATE))
         if node is None or (directory, name) not in node.names():
-            if mask & _NAMED:
+            if mask & NAMED:
                 self._arrived(directory, name, node, found)
-            return bool(mask & _NAMED)
+            return bool(mask & NAMED)
         if node.told is None:
             # The kernel asks for size and times before it uses them, but goes on judging by the mode, and
             # may believe that nothing is here.
@@ -281,9 +279,9 @@ class Outside:
                     self._noting.tree(node)
             if unexpected:
                 self._cache.expire_name(directory.number, name)
-            return bool(unexpected)
+            return unexpected
         differs = self._compare(node, found)
-        if differs and mask & _NAMED:
+        if differs and mask & NAMED:
             self._name_changed(directory, name)
         return differs
 
@@ -307,13 +305,10 @@ class Outside:
             self._cache.drop_inode(node.number)
             self._drop_told(node)
 
-    def _gone(self, directory: Node, name: bytes, *, is_dir: bool) -> bool:
-        if self._was_ours(directory, name) is False:
-            return False
+    def _gone(self, directory: Node, name: bytes, *, is_dir: bool) -> None:
         if is_dir:
             self._gone_directories.add((directory, name))
         self._name_changed(directory, name)
-        return True
 
     def _name_changed(self, directory: Node, name: bytes) -> None:
         self._cache.expire_name(directory.number, name)
@@ -339,7 +334,7 @@ class Outside:
             "too many changes at once beneath the mount: looking at all that is cached again"
         )
         self._changes.everything()
-        self._ours.clear()
+        self._echoes.forget_all()
         by_name = not self._cache.expire_all_names()
         for node in list(self._inodes):
             node.listing = None

@@ -4,8 +4,8 @@ A mount made by root serves many users: what they create belongs to them, as it 
 directory (inode_init_owner in fs/inode.c). A mount made by an ordinary user creates as that user,
 whoever asks: chown(2) is root's. What others make there must not run as that user, so it gets no set-id bits.
 
-The caller's umask is set around each creating call, and nowhere else: the lower file system then
-applies it, or leaves it aside where a default ACL says so, exactly once.
+The caller's umask is set around each creating call, with nothing awaited in between, and nowhere else: the
+lower file system then applies it, or leaves it aside where a default ACL says so, exactly once.
 """
 
 from __future__ import annotations
@@ -19,21 +19,6 @@ from leasefs.client.process import status_fields
 
 if TYPE_CHECKING:
     from leasefs.mount.shapes import Caller
-
-
-class umask_of:  # noqa: N801 - used as a function; a generator costs a create a microsecond more
-    """Create under the caller's umask. Nothing may be awaited inside."""
-
-    __slots__ = ("_ours", "_theirs")
-
-    def __init__(self, caller: Caller) -> None:
-        self._theirs = caller.umask
-
-    def __enter__(self) -> None:
-        self._ours = os.umask(self._theirs)
-
-    def __exit__(self, *_: object) -> None:
-        os.umask(self._ours)
 
 
 def take_set_ids(at: int | str, pid: int) -> bool:

@@ -13,15 +13,17 @@ from __future__ import annotations
 import os
 import select
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import trio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Generator
     from types import TracebackType
 
     from leasefs.mount.handshake import Handshake
+
+    _Await = Callable[[], Generator[Any, Any, None]]
 
 # How long requests are served before the other tasks of the loop get their turn.
 _TURN_S = 0.001
@@ -32,19 +34,31 @@ _PATIENCE = 4
 _SELDOM = 16
 
 
+class _Done:
+    """What has nothing to wait for: awaiting it costs no coroutine, several of which each request would need."""
+
+    __slots__ = ()
+    __await__: ClassVar[_Await] = cast("_Await", ().__iter__)
+
+
+_DONE = _Done()
+
+
 class _Free:
     """pyfuse3's lock around waiting: tasks take turns in `Pump.wait_readable` itself."""
 
-    async def __aenter__(self) -> None:
+    def __aenter__(self) -> _Done:
         """Never waits."""
+        return _DONE
 
-    async def __aexit__(
+    def __aexit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:
+    ) -> _Done:
         """Nothing to release."""
+        return _DONE
 
 
 class Pump:
@@ -56,10 +70,13 @@ class Pump:
         """`begun` is called once the handshake is over."""
         self._handshake = handshake
         self._begun = begun
-        self._poll: select.poll | None = None
+        self._poll = select.poll()
+        self._polled_fd = -1
+        self._ready = self._poll.poll
         self._others = trio.lowlevel.ParkingLot()
         self._waiting = False
         self._closed = False
+        # Until then one task after the other may take a request at once: nobody sleeps, nothing ends.
         self._turn_ends_s = 0.0
         self._missed = 0
         # With a single processor whoever asks cannot run while we look.
@@ -71,27 +88,37 @@ class Pump:
     def notify_closing(self, fd: int) -> None:
         """End all waiting, for good: the main loop is to return."""
         self._closed = True
+        self._turn_ends_s = 0.0
         self._others.unpark_all()
         trio.lowlevel.notify_closing(fd)
 
-    async def wait_readable(self, fd: int) -> None:
-        """Return when there is a request to read. Raises ClosedResourceError after `notify_closing`."""
+    def wait_readable(self, fd: int) -> Awaitable[None]:
+        """Await it for a request to read. Raises ClosedResourceError after `notify_closing`."""
+        if perf_counter() < self._turn_ends_s and self._ready(0):
+            return _DONE
+        return self._wait(fd)
+
+    async def _wait(self, fd: int) -> None:
         while self._waiting and not self._closed:
             await self._others.park()
         if self._closed:
             raise trio.ClosedResourceError
         if self._handshake is not None and await self._shake_hands(self._handshake):
             return
-        if perf_counter() < self._turn_ends_s:
-            if self._comes_soon(fd):
-                return
-        else:
+        if perf_counter() >= self._turn_ends_s:
             await trio.lowlevel.checkpoint()
-            self._turn_ends_s = perf_counter() + _TURN_S
             if not self._is_mine():
-                await self.wait_readable(fd)
+                await self._wait(fd)
                 return
-        await self._sleep(fd)
+            self._begin_turn(fd)
+        if not self._comes_soon():
+            await self._sleep(fd)
+
+    def _begin_turn(self, fd: int) -> None:
+        if fd != self._polled_fd:
+            self._poll.register(fd, select.POLLIN)
+            self._polled_fd = fd
+        self._turn_ends_s = perf_counter() + _TURN_S
 
     def _is_mine(self) -> bool:
         return not self._waiting and not self._closed
@@ -110,19 +137,17 @@ class Pump:
 
     async def _sleep(self, fd: int) -> None:
         self._waiting = True
+        self._turn_ends_s = 0.0
         try:
             await trio.lowlevel.wait_readable(fd)
         finally:
             self._waiting = False
             # Somebody has to listen while this request is served, should it wait for something.
             self._others.unpark()
-        self._turn_ends_s = perf_counter() + _TURN_S
+        self._begin_turn(fd)
 
-    def _comes_soon(self, fd: int) -> bool:
-        if self._poll is None:
-            self._poll = select.poll()
-            self._poll.register(fd, select.POLLIN)
-        ready = self._poll.poll
+    def _comes_soon(self) -> bool:
+        ready = self._ready
         if ready(0):
             return True
         if not self._looks:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from leasefs.mount.handles import OpenDirectory, OpenFile, OpenVirtual
 from leasefs.mount.inodes import GONE
 from leasefs.mount.listing import Item, Listing
+from leasefs.mount.lower import stale
 from leasefs.mount.timeouts import SURE_S
 from leasefs.mount.tree import Entry, Tree
 
@@ -27,10 +28,9 @@ Encode = Callable[[Entry], object]
 
 def lookup(tree: Tree, parent_number: int, name: bytes, thread: int = 0) -> Entry | None:
     """What is at a name, or None: nothing, which the kernel may remember for a moment."""
-    if tree.control.owns(parent_number):
-        number = tree.control.find(name)
-        return Entry(number, number, tree.control.stat(number))
-    parent = tree.node(parent_number)
+    parent = tree.inodes.get(parent_number)
+    if parent is None:
+        return _lookup_control(tree, parent_number, name)
     if parent is tree.inodes.root and name == tree.control.name:
         number = tree.control.number
         return Entry(number, number, tree.control.stat(number))
@@ -38,10 +38,17 @@ def lookup(tree: Tree, parent_number: int, name: bytes, thread: int = 0) -> Entr
     if found is None:
         tree.outside.looked_up(parent, name)
         return None
-    if (parent_number, name) in tree.redirects.by_place:
+    if tree.redirects.by_place and (parent_number, name) in tree.redirects.by_place:
         entry_s = tree.redirects.looked_up((parent_number, name), found, thread)
         return tree.entry(parent, name, found)._replace(entry_s=entry_s)
     return tree.entry(parent, name, found)
+
+
+def _lookup_control(tree: Tree, parent_number: int, name: bytes) -> Entry:
+    if not tree.control.owns(parent_number):
+        raise stale("unknown inode number")
+    number = tree.control.find(name)
+    return Entry(number, number, tree.control.stat(number))
 
 
 def nothing_s(tree: Tree, parent_number: int) -> float:
@@ -52,9 +59,10 @@ def nothing_s(tree: Tree, parent_number: int) -> float:
 
 def getattr_(tree: Tree, number: int) -> Entry:
     """The attributes of an inode."""
-    if tree.control.owns(number):
+    node = tree.inodes.get(number)
+    if node is None and tree.control.owns(number):
         return Entry(number, number, tree.control.stat(number))
-    node = tree.node(number)
+    node = node or tree.node(number)
     return tree.told(node, tree.stat(node))
 
 

@@ -135,16 +135,19 @@ class Tree:
         self.outside.looked_up(parent, name)
         return self.told(node, found)
 
-    def new_entry(self, parent: Node, name: bytes, found: os.stat_result) -> Entry:
-        """The same for what has just been made there through this mount."""
+    def new_node(self, parent: Node, name: bytes, found: os.stat_result) -> Node:
+        """Learn what was just made there through this mount; the kernel is to be `told` of it."""
         node = self.inodes.learn(parent, name, found)
         node.lookups += 1
-        self.made(parent, name)
-        return self.told(node, found)
+        alone = node.kind != stat.S_IFDIR and found.st_nlink == 1
+        self.outside.made_here(parent, name, node if alone else None)
+        parent.told = parent.listing = None
+        return node
 
     def told(self, node: Node, found: os.stat_result) -> Entry:
         """The kernel is about to be told these attributes. How long they hold depends on who watches."""
         parent = node.parent
+        watched = parent is not None and parent.watch >= 0
         if node.kind == stat.S_IFDIR:
             native = node.number in self.redirects.brief
             if not native and node.watch < 0 and self.outside.watch(node):
@@ -152,18 +155,13 @@ class Tree:
                 found = self.stat(node)
             sure = node.watch >= 0
         else:
-            sure = (
-                parent is not None
-                and parent.watch >= 0
-                and found.st_nlink == 1
-                and isinstance(node.key, int)
-            )
+            sure = watched and found.st_nlink == 1 and isinstance(node.key, int)
             if found.st_nlink > 1 and self.changes.covered:
                 self._doubt(node)
             if node.kind == stat.S_IFLNK:
                 self._may_be_another(node, found)
         node.told = stamp(found)
-        entry_s = SURE_S if parent is not None and parent.watch >= 0 else UNSURE_S
+        entry_s = SURE_S if watched else UNSURE_S
         if self.redirects.brief:
             entry_s = self.redirects.brief.get(node.number, entry_s)
         return Entry(node.number, node.shown, found, entry_s, SURE_S if sure else UNSURE_S)
@@ -311,20 +309,21 @@ class Tree:
     def made(self, directory: Node, name: bytes) -> None:
         """Something came to be at this name through this mount; the kernel is told of it."""
         self.outside.made_here(directory, name)
-        self.names_changed(directory)
+        directory.told = directory.listing = None
 
     def names_changed(self, directory: Node) -> None:
         """A name came or went in this directory, through this mount; the kernel knows that."""
-        directory.told = None
-        directory.listing = None
+        directory.told = directory.listing = None
 
     def changed(self, allowed: Allowed, *paths: bytes) -> None:
         """A change was made at these paths under this verdict."""
-        self.gate.wrote(allowed)
+        if allowed.lease is not None:
+            self.gate.holdings.wrote(allowed.lease.token)
         for path in paths:
             self.ground.changed(path)
             self.changes.changed(path)
-            self.redirects.changed(path)
+            if self.redirects.active:
+                self.redirects.changed(path)
 
     def note(self, file: OpenFile) -> None:
         """The first write through a handle in this epoch of the change log."""

@@ -201,7 +201,7 @@ async def test_a_directory_swapped_for_a_symlink_leads_nowhere(
     outside = tmp_path_factory.mktemp("outside")
     (outside / "f").write_text("outside")
     directory, file = await bench.look("d"), await bench.look("d/f")
-    bench.operations.tree.lower.close()
+    bench.operations.tree.lower.close_directories()
     (bench.source / "d").rename(bench.source / "moved")
     (bench.source / "d").symlink_to(outside)
     calls: list[Awaitable[Any]] = [
