@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from leasefs.vcs.beneath import NotRegular, TooLarge, read_file
+from leasefs.vcs.beneath import read_file
 from leasefs.vcs.tracked import index_stamp
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def read_index(gitdir: GitDir, wanted: Callable[[bytes], bool]) -> IndexFile:
     try:
         content = read_file(gitdir.fd, b"index", _LIMIT_BYTES)
         entries = _parse(content, wanted)
-    except (OSError, NotRegular, TooLarge, struct.error, ValueError):
+    except (OSError, struct.error, ValueError, IndexError):
         return NO_INDEX  # nothing is saved then: every file is read
     if index_stamp(gitdir) != stamp:
         return NO_INDEX
