@@ -26,7 +26,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Quarantine:
-    """A directory for new objects, below the repository's own, which git reads besides."""
+    """A directory for new objects, below the repository's own."""
 
     def __init__(self, gitdir: GitDir, name: str, owner: os.stat_result) -> None:
         self.gitdir = gitdir
@@ -35,12 +35,8 @@ class Quarantine:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What makes a git child write here."""
-        objects = f"{self.gitdir.common_path}/objects"
-        return {
-            "GIT_OBJECT_DIRECTORY": f"{objects}/{self._name}",
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects,
-        }
+        """What makes a git child write here. It sees no objects but these: for alternates, git resolves the real path."""
+        return {"GIT_OBJECT_DIRECTORY": f"{self.gitdir.common_path}/objects/{self._name}"}
 
     def publish(self) -> None:
         """Move everything to the repository's own objects, on disk before anything can name it.

@@ -7,6 +7,7 @@ modes, directories, what is gone, and what a path was before.
 from __future__ import annotations
 
 import json
+import re
 import stat
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 VERSION = 1
 PREFIX = "refs/leasefs/rescue/"
+#: the last part of a rescue's ref; a lease's id is one, too
+RESCUE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,109}")
 _TRAILER = "\n\nLeasefs-Rescue: "
 _LISTED = 50
 _SUBJECT_CHARACTERS = 100

