@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leasefs.core.paths import ancestors, is_normal, shown
-from leasefs.vcs.errors import NoSuchRescue, RestoreRefused, RestoreStopped, VcsError
+from leasefs.vcs.errors import GitFailed, NoSuchRescue, RestoreRefused, RestoreStopped, VcsError
 from leasefs.vcs.objects import TREE
 from leasefs.vcs.rescue_files import Hasher, link_text, look
 from leasefs.vcs.rescue_record import KeptPath, Kind
@@ -69,9 +69,10 @@ def restore(
     writer = Writer(repository, target_root_fd)
     try:
         writer.write(changing)
-    except OSError as error:
+    except (OSError, GitFailed) as error:
+        trouble = error.strerror if isinstance(error, OSError) else error
         raise RestoreStopped(
-            f"rescue {rescue_id}: {shown(writer.at)} cannot be written: {error.strerror} "
+            f"rescue {rescue_id}: {shown(writer.at)} cannot be written: {trouble} "
             f"(`leasefs why` says who holds it); {writer.done} steps were done before it, and doing it again is safe"
         ) from error
     as_before = {entry.path for entry in changing}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from leasefs.core.paths import ancestors
 from leasefs.vcs.beneath import open_directory
-from leasefs.vcs.objects import TREE
+from leasefs.vcs.objects import TREE, Objects
 from leasefs.vcs.rescue_files import look, opened_parent
 from leasefs.vcs.rescue_record import Kind
 from leasefs.vcs.rescue_store import blob
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from leasefs.vcs.gitdir import GitDir
     from leasefs.vcs.rescue_record import KeptPath
 
+_SMALL_BYTES = 1 << 20
+_BATCH = 100
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _STAYS = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR})
@@ -40,14 +42,19 @@ class Writer:
         self.done = 0
 
     def write(self, entries: Sequence[KeptPath]) -> None:
-        """Bring all `entries` about; OSError at the first that fails."""
+        """Bring all `entries` about; OSError at the first that fails, GitFailed if its content is missing."""
         downwards = sorted(entries, key=lambda entry: entry.path)
         upwards = downwards[::-1]
-        contents = (Kind.FILE, Kind.SYMLINK)
+        contents = [entry for entry in downwards if entry.kind in (Kind.FILE, Kind.SYMLINK)]
         self._each(self._remove, upwards, Kind.ABSENT)
         self._each(self._make_directory, downwards, Kind.DIRECTORY)
-        self._each(self._clear, downwards, *contents)
-        self._each(self._write, downwards, *contents)
+        self._each(self._clear, contents)
+        self._each(self._write_streamed, (e for e in contents if e.size > _SMALL_BYTES))
+        small = [entry for entry in contents if entry.size <= _SMALL_BYTES]
+        for at in range(0, len(small), _BATCH):
+            # One git for many of them; it has a time limit, so a long list takes several.
+            with Objects(self._repository, os.fstat(self._repository.common_fd)) as self._objects:
+                self._each(self._write_small, small[at : at + _BATCH])
         # Last: a directory may not be writable, and lies below others that may not be searched.
         self._each(self._set_mode, upwards, Kind.DIRECTORY)
 
@@ -55,7 +62,7 @@ class Writer:
         self, act: Callable[[KeptPath], None], entries: Iterable[KeptPath], *kinds: Kind
     ) -> None:
         for entry in entries:
-            if entry.kind in kinds:
+            if not kinds or entry.kind in kinds:
                 self.at = entry.path
                 act(entry)
                 self.done += 1
@@ -104,8 +111,13 @@ class Writer:
         finally:
             os.close(directory_fd)
 
-    def _write(self, entry: KeptPath) -> None:
-        content = blob(self._repository, entry.blob)
+    def _write_streamed(self, entry: KeptPath) -> None:
+        self._write(entry, blob(self._repository, entry.blob))
+
+    def _write_small(self, entry: KeptPath) -> None:
+        self._write(entry, [self._objects.content(entry.blob)])
+
+    def _write(self, entry: KeptPath, content: Iterable[bytes]) -> None:
         with self._parent(entry.path) as (parent_fd, name), _beside(parent_fd, name) as other:
             if entry.kind is Kind.SYMLINK:
                 os.symlink(b"".join(content), other, dir_fd=parent_fd)
