@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from leasefs.vcs.conversion import POINTER_LIMIT_BYTES, conversions, is_lfs_content
-from leasefs.vcs.errors import GitFailed
 from leasefs.vcs.index_file import read_index
 from leasefs.vcs.plumbing import run_git
 from leasefs.vcs.tree_files import Looker, open_file
@@ -45,11 +44,11 @@ class Comparison:
         """Compare each regular file with its entry; the handful of git processes does not grow with their number.
 
         Raises:
-            GitFailed: git cannot be asked, or an object is missing.
+            GitFailed: git cannot be asked.
         """
         sizes = self._sizes({entry.blob for entry in wanted.values()})
         for path, entry in wanted.items():
-            if self._is_raw(path, entry.blob, sizes[entry.blob]):
+            if self._is_raw(path, entry.blob, sizes.get(entry.blob)):
                 self.equal.add(path)
         others = {path: entry for path, entry in wanted.items() if path not in self.equal}
         found = conversions(self.repository, others, autocrlf=self.settings.line_ends)
@@ -57,19 +56,21 @@ class Comparison:
             path: entry
             for path, entry in others.items()
             if found[path].filter or found[path]
-            if not self._is_converted(path, entry, sizes[entry.blob], found[path])
+            if not self._is_converted(path, entry, sizes.get(entry.blob), found[path])
         }
         self._ask_index(doubtful)
 
-    def _is_raw(self, path: bytes, blob: str, size: int) -> bool:
+    def _is_raw(self, path: bytes, blob: str, size: int | None) -> bool:
         with open_file(self.repository.root_fd, path) as file:
-            if file is None or file.size != size:
+            if file is None or (size is not None and file.size != size):
                 return False
             with suppress(OSError):  # what cannot be read is not known to be equal
                 return file.blob(len(blob)) == blob
         return False
 
-    def _is_converted(self, path: bytes, entry: Entry, size: int, conversion: Conversion) -> bool:
+    def _is_converted(
+        self, path: bytes, entry: Entry, size: int | None, conversion: Conversion
+    ) -> bool:
         """Whether what git would store is the entry; adds the path to the equal ones then."""
         with open_file(self.repository.root_fd, path) as file:
             if file is None:
@@ -78,7 +79,7 @@ class Comparison:
             with suppress(OSError):
                 if not conversion.filter:
                     same = file.converts_to(entry.blob, conversion)
-                elif size <= POINTER_LIMIT_BYTES:
+                elif size is not None and size <= POINTER_LIMIT_BYTES:
                     pointer = self.objects.content(entry.blob)
                     same = is_lfs_content(pointer, file.fd, file.size) and file.is_unchanged()
         if same:
@@ -99,6 +100,7 @@ class Comparison:
                     self.equal.add(path)
 
     def _sizes(self, blobs: set[str]) -> dict[str, int]:
+        """Of a partial clone's blobs only those that are there: an id tells a content apart without its object."""
         if not blobs:
             return {}
         output = run_git(
@@ -110,9 +112,8 @@ class Comparison:
         sizes = {}
         for line in output.decode().splitlines():
             blob, size = line.split(" ")
-            if not size.isdigit():
-                raise GitFailed(f"object {blob} is missing in the repository")
-            sizes[blob] = int(size)
+            if size.isdigit():
+                sizes[blob] = int(size)
         return sizes
 
 

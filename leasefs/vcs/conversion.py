@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ _POINTER = re.compile(
     rb"version https://(?:git-lfs\.github|hawser\.github)\.com/spec/v1\noid sha256:([0-9a-f]{64})\nsize (\d+)\n"
 )
 POINTER_LIMIT_BYTES = 1024
+_LISTED_BY_GROUP = stat.S_IRWXU | stat.S_IRGRP | stat.S_IXGRP
 # Python knows more, of which some are no encodings of text, or take long on a content made for that.
 _ENCODINGS = re.compile(
     r"(?:utf-?(?:16|32)(?:[bl]e)?|iso-?8859-\d+|latin-?\d+|(?:windows-|cp)\d+|(?:us-)?ascii|koi8-[ru]"
@@ -123,7 +125,7 @@ def _copy_attributes(repository: Repository, paths: list[bytes], directory: byte
         os.makedirs(target, exist_ok=True)
         with open(os.path.join(target, b".gitattributes"), "wb") as file:
             file.write(content)
-    _give(directory, repository.owner)
+    _show(directory, repository.owner)
 
 
 def _directories(paths: list[bytes]) -> set[bytes]:
@@ -137,13 +139,16 @@ def _directories(paths: list[bytes]) -> set[bytes]:
     return found
 
 
-def _give(directory: bytes, owner: os.stat_result) -> None:
-    """Git runs as the repository's owner, who must be able to read what we wrote."""
+def _show(directory: bytes, owner: os.stat_result) -> None:
+    """Let the repository's owner, as whom git runs, read what we wrote, and no one change it under our hands."""
     if os.geteuid() or not owner.st_uid:
         return
-    for above, directories, files in os.walk(directory):
-        for name in (b"", *directories, *files):
-            os.chown(os.path.join(above, name), owner.st_uid, owner.st_gid, follow_symlinks=False)
+    for above, _, files in os.walk(directory):
+        os.chown(above, -1, owner.st_gid)
+        os.chmod(above, _LISTED_BY_GROUP)
+        for name in files:
+            os.chown(os.path.join(above, name), -1, owner.st_gid)
+            os.chmod(os.path.join(above, name), 0o640)
 
 
 def _conversion(attributes: dict[str, str], *, autocrlf: bool) -> Conversion:

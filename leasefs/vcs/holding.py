@@ -63,14 +63,15 @@ class Holding:
 
     def _held_now(self, seen: Mapping[bytes, Seen]) -> dict[bytes, _Held]:
         """Of paths that were dirty: the commits that hold them, unless HEAD had the same before."""
-        sought = {}
+        sought, unsure = {}, set()
         for path, one in seen.items():
             entry = self._entry(self._at.commit, path)
             if one.commit is None or (one.commit and not self._is_there(one.commit)):
                 sought[path] = Sought(entry)
+                unsure.add(path)
             elif entry != (self._entry(one.commit, path) if one.commit else None):
                 sought[path] = Sought(entry, one.commit)
-        return self._found(sought, {path for path in sought if seen[path].commit is None})
+        return self._found(sought, unsure)
 
     def _held_before(self, seen: Mapping[bytes, Seen]) -> dict[bytes, _Held]:
         """Of paths that were committed: where they are held now; no commit if nowhere."""
@@ -92,7 +93,10 @@ class Holding:
         return held | self._found(sought, set())
 
     def _found(self, sought: Mapping[bytes, Sought], unsure: set[bytes]) -> dict[bytes, _Held]:
-        """The commits of HEAD's history that hold the paths; HEAD itself where that is too long to say."""
+        """The commits of HEAD's history that hold the paths; HEAD itself where that is too long to say.
+
+        Of the `unsure` it is not known what was there before: without such a commit nothing is said of them.
+        """
         if not sought or not self._at.commit:
             return {}
         found = setters(self._repository, self._at.commit, sought)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from leasefs.vcs.at_head import at_head, by_nested
 from leasefs.vcs.below import differences_below
 from leasefs.vcs.differences import Difference, differences
+from leasefs.vcs.head import head_commit
 from leasefs.vcs.holding import Holding
 from leasefs.vcs.standing import Seen, Standing
 from leasefs.vcs.upstream import upstream_of
@@ -32,6 +33,7 @@ __all__ = [
     "Standing",
     "WorkTree",
     "dirty_below",
+    "heads_of",
     "standings",
     "upstream_of",
 ]
@@ -81,6 +83,37 @@ def dirty_below(tree: WorkTree, prefixes: Iterable[bytes]) -> dict[bytes, Differ
     around = tree.around()
     with open_repository(tree.root_fd, around) as repository:
         return differences_below(tree.root_fd, repository, around, asked)
+
+
+def heads_of(tree: WorkTree, paths: Iterable[bytes]) -> dict[bytes, str]:
+    """The HEAD commit of the repository that each path is in, for a later `Seen`; "" for none. Runs no git.
+
+    Raises:
+        BadPath: a path leads out of the tree.
+        BadGitFile: the tree's `.git` leads nowhere.
+    """
+    asked = list(paths)
+    for path in asked:
+        check_path(path)
+    around = tree.around()
+    with open_repository(tree.root_fd, around) as repository:
+        return _heads(tree.root_fd, repository, around, asked)
+
+
+def _heads(
+    root_fd: int, repository: Repository | None, around: Around, paths: list[bytes]
+) -> dict[bytes, str]:
+    own, inner = by_nested(root_fd, None, paths)
+    heads: dict[bytes, str] = {}
+    for directory, below in inner.items():
+        with open_nested(root_fd, directory, around) as nested:
+            if nested is None:
+                own += below
+                continue
+            cut = len(directory) + 1
+            found = _heads(nested.root_fd, nested, around, [path[cut:] for path in below])
+        heads |= {directory + b"/" + path: head for path, head in found.items()}
+    return heads | dict.fromkeys(own, head_commit(repository.gitdir) if repository else "")
 
 
 def _in(

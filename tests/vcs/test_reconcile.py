@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from leasefs.vcs.errors import BadGitFile
-from leasefs.vcs.reconcile import Difference, Seen, Standing, WorkTree, dirty_below, standings
+from leasefs.vcs.reconcile import (
+    Difference,
+    Seen,
+    Standing,
+    WorkTree,
+    dirty_below,
+    heads_of,
+    standings,
+)
 from leasefs.vcs.worktree import BadPath
 
 if TYPE_CHECKING:
@@ -464,6 +472,15 @@ def test_no_git_at_all(make_tree: Callable[[str], GitTree]) -> None:
     assert work.below(b"") == {}
 
 
+def test_a_blob_that_a_partial_clone_has_not_fetched(work: Watched) -> None:
+    """The id of what HEAD has is known without it."""
+    blob = work.tree.git("rev-parse", "HEAD:f").decode().strip()
+    os.unlink(work.tree.path + f"/.git/objects/{blob[:2]}/{blob[2:]}".encode())
+    assert work.at(b"f") == Standing()
+    work.tree.write(b"f", b"other\n")
+    assert work.at(b"f").dirty is Difference.MODIFIED
+
+
 def test_a_git_file_that_leads_nowhere_is_an_error(make_tree: Callable[[str], GitTree]) -> None:
     work = Watched(make_tree("odd"))
     work.tree.write(b".git", b"gitdir: nowhere\n")
@@ -495,8 +512,9 @@ def test_a_submodule(work: Watched, make_tree: Callable[[str], GitTree], *, abso
     if absolute:
         place = b"gitdir: " + os.path.realpath(work.tree.path) + b"/.git/modules/mods/inner\n"
         module.tree.write(b".git", place)
-    work.seen[b"mods/inner/in/side"] = Seen(module.head())
-    work.note(b"mods/inner")
+    heads = heads_of(WorkTree(work.tree.open_root()), [b"mods/inner/in/side", b"mods/inner"])
+    assert list(heads.values()) == [module.head(), work.head()]
+    work.seen |= {path: Seen(head) for path, head in heads.items()}
     assert work.at(b"mods/inner/in/side") == work.at(b"mods/inner") == Standing()
     module.tree.write(b"in/side", b"second\n")
     module.tree.write(b"new", b"n")
