@@ -108,9 +108,22 @@ def lease(lease_id: str, wait_s: float = 0.0) -> Call:
     return Call("GET", path, patience_s=wait_s)
 
 
-def release(lease_id: str, *, key: str) -> Call:
-    """Give back a lease, or withdraw a waiting claim."""
-    return Call("DELETE", f"/v1/leases/{_quoted(lease_id)}" + _query(key=key), needs_session=True)
+def release(
+    lease_id: str, *, key: str, require: str = "committed", dirty: str = "refuse", note: str = ""
+) -> Call:
+    """Give back a lease, or withdraw a waiting claim.
+
+    `require` (none, committed, pushed) is what its intents must have come to; `dirty` (refuse, keep, force,
+    rescued; to a mount's control socket also rescue) what to do if they have not; `note` is for whoever
+    holds the ground next.
+    """
+    query = _query(
+        key=key,
+        require=None if require == "committed" else require,
+        dirty=None if dirty == "refuse" else dirty,
+        note=note or None,
+    )
+    return Call("DELETE", f"/v1/leases/{_quoted(lease_id)}" + query, needs_session=True)
 
 
 def revoke(lease_id: str, *, by: str = "") -> Call:
@@ -132,6 +145,71 @@ def who(territory: str, path: str) -> Call:
 def report_refusals(refusals: Iterable[Body]) -> Call:
     """Write a mount's refusals (WriteRefused) into the history."""
     return Call("POST", "/v1/refusals", {"refusals": list(refusals)}, needs_session=True)
+
+
+def report_intents(
+    tree: str,
+    notes: Iterable[Body],
+    *,
+    host: str,
+    root: str,
+    recovered: bool = False,
+    agent: str = "",
+    harness: str = "",
+) -> Call:
+    """What changed in a tree: `{path, kind, lease, token, wall_s}`, `pid`, `program`, `size`, `other`.
+
+    `recovered` notes are a dead mount's, whose journal names `agent` and `harness` (IntentsAnswer).
+    """
+    body: Body = {"tree": tree, "host": host, "root": root, "notes": list(notes)}
+    if recovered:
+        body |= {"recovered": True, "agent": agent, "harness": harness}
+    return Call("POST", "/v1/intents", body, needs_session=True)
+
+
+def settle_intents(
+    tree: str, settled: Iterable[Body], *, as_of_wall_s: float | None = None
+) -> Call:
+    """What became of paths: `{path, outcome}`, `commit`, `blob`, `done` (SettledAnswer).
+
+    Intents noted with a later time than `as_of_wall_s` are left alone.
+    """
+    body: Body = {"tree": tree, "settled": list(settled)}
+    if as_of_wall_s is not None:
+        body["as_of_wall_s"] = as_of_wall_s
+    return Call("POST", "/v1/intents/settled", body, needs_session=True)
+
+
+def intents(territory: str | None = None, **wanted: str | None) -> Call:
+    """What is uncommitted or has not landed, oldest first: `{"intents": [IntentAnswer], "total": N}`.
+
+    `wanted` are `agent`, `tree`, `lease`, `state`, and `limit`.
+    """
+    return Call("GET", "/v1/intents" + _query(territory=territory, **wanted))
+
+
+def report_foreign_writes(tree: str, changes: Iterable[Body]) -> Call:
+    """What changed in a tree beside all mounts: `{path, what, wall_s}` (ForeignAnswer)."""
+    body: Body = {"tree": tree, "changes": list(changes)}
+    return Call("POST", "/v1/foreign-writes", body, needs_session=True)
+
+
+def report_rescue(rescue: Body, contained: Iterable[str] | None = None) -> Call:
+    """A snapshot (Rescue) was made of `contained`, or if that is None of its `names` (RescueAnswer)."""
+    body: Body = {"rescue": rescue}
+    if contained is not None:
+        body["contained"] = list(contained)
+    return Call("POST", "/v1/rescues", body, needs_session=True)
+
+
+def rescues(territory: str | None = None) -> Call:
+    """All rescues, newest first: `{"rescues": [Rescue]}`."""
+    return Call("GET", "/v1/rescues" + _query(territory=territory))
+
+
+def drop_rescue(rescue_id: str) -> Call:
+    """Forget a rescue: `{"dropped": whether there was one}`."""
+    return Call("DELETE", f"/v1/rescues/{_quoted(rescue_id)}", needs_session=True)
 
 
 def batch(requests: Iterable[Body]) -> Call:

@@ -16,6 +16,7 @@ from leasefs.service import (
     routes_events,
     routes_leases,
     routes_sessions,
+    routes_trees,
 )
 from leasefs.service.auth import authenticated, require_peer
 from leasefs.service.decode import body_of, query_of
@@ -48,6 +49,7 @@ STALL_S = 30.0
 DESCRIBED: tuple[Route[Any, Any], ...] = (
     *routes_sessions.ROUTES,
     *routes_leases.ROUTES,
+    *routes_trees.ROUTES,
     *routes_events.ROUTES,
     *routes_about.ROUTES,
 )

@@ -6,8 +6,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from leasefs.core.answers import LeaseAnswer, SessionAnswer
+from leasefs.core.answers import IntentAnswer, LeaseAnswer, SessionAnswer
 from leasefs.core.events import AnyEvent
+from leasefs.core.records import Rescue
 
 
 class Sessions(Struct, frozen=True):
@@ -26,6 +27,19 @@ class Waiters(Struct, frozen=True):
     """Waiting claims in the order of service."""
 
     waiters: list[LeaseAnswer]
+
+
+class Intents(Struct, frozen=True):
+    """The oldest of `total` intents."""
+
+    intents: list[IntentAnswer]
+    total: int
+
+
+class Rescues(Struct, frozen=True):
+    """Rescues, newest first."""
+
+    rescues: list[Rescue]
 
 
 class HistoryItem(Struct, frozen=True):
@@ -61,7 +75,10 @@ class BatchAnswer(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """What this ledger is and how much it holds."""
+    """What this ledger is and how much it holds.
+
+    `dirty` counts paths that are not committed, `unlanded` those that are committed and not landed.
+    """
 
     version: str
     protocol: int
@@ -72,6 +89,9 @@ class Status(Struct, frozen=True):
     leases: int
     lapsed: int
     waiters: int
+    dirty: int
+    unlanded: int
+    rescues: int
     store: str
     territories: list[str]
 

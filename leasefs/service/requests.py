@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 
 from leasefs.core.commands import Beat, ClaimLease, Heartbeat, OpenSession, ReleaseLease
 from leasefs.core.events import WriteRefused
+from leasefs.core.intents import OnDirty, Require
 from leasefs.core.lease import DEFAULT_TTL_S, Mode
 
 MAX_WAIT_S = 300.0
@@ -152,10 +153,24 @@ class ReleaseOp(Body, frozen=True, tag_field="op", tag="release"):
 
     lease: Name
     key: Name
+    require: Require = Require.COMMITTED
+    dirty: OnDirty = OnDirty.REFUSE
+    note: Line = ""
 
     def command(self, session: str) -> ReleaseLease:
         """The command of this session."""
-        return ReleaseLease(session, self.key, self.lease)
+        return _release(session, self.lease, self)
+
+
+def _release(session: str, lease: str, wish: ReleaseOp | ReleaseQuery) -> ReleaseLease:
+    return ReleaseLease(
+        session,
+        wish.key,
+        lease,
+        require=wish.require,
+        on_dirty=wish.dirty,
+        note=wish.note,
+    )
 
 
 class BatchBody(Body, frozen=True):
@@ -188,9 +203,16 @@ class WaitQuery(Query, frozen=True):
 
 
 class ReleaseQuery(Query, frozen=True):
-    """The idempotency key of the release (P6)."""
+    """The idempotency key of the release (P6), what its gate requires, and the note for the next holder."""
 
     key: Name
+    require: Require = Require.COMMITTED
+    dirty: OnDirty = OnDirty.REFUSE
+    note: Line = ""
+
+    def command(self, session: str, lease: str) -> ReleaseLease:
+        """The command of this session for this lease."""
+        return _release(session, lease, self)
 
 
 class EventsQuery(Query, frozen=True):

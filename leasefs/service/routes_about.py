@@ -20,6 +20,7 @@ async def status(ledger: Ledger, call: Call, body: Body, query: Query) -> Answer
     state, now_s = ledger.state, ledger.now_s()
     territories = {session.territory for session in state.sessions.values()}
     territories.update(lease.claim.territory for lease in state.leases.values())
+    dirty, unlanded = state.uncommitted.counts()
     found = Status(
         version=__version__,
         protocol=PROTOCOL,
@@ -30,6 +31,9 @@ async def status(ledger: Ledger, call: Call, body: Body, query: Query) -> Answer
         leases=len(state.leases),
         lapsed=sum(lease.lapsed(now_s) for lease in state.leases.values()),
         waiters=len(state.waiters),
+        dirty=dirty,
+        unlanded=unlanded,
+        rescues=sum(map(len, state.rescues.values())),
         store=ledger.store,
         territories=sorted(territories),
     )
@@ -51,6 +55,9 @@ _STATUS = {
     "leases": 4,
     "lapsed": 1,
     "waiters": 1,
+    "dirty": 17,
+    "unlanded": 40,
+    "rescues": 2,
     "store": "sqlite:/home/user/.local/state/leasefs/ledger/ledger.sqlite3",
     "territories": ["github.com/octo/widgets"],
 }

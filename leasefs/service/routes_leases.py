@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from leasefs.core import views
 from leasefs.core.answers import LeaseAnswer
-from leasefs.core.commands import ReleaseLease, RevokeLease
+from leasefs.core.commands import RevokeLease
 from leasefs.core.errors import LeasefsError
 from leasefs.core.ledger import Decision
 from leasefs.core.paths import parse_path
@@ -44,7 +44,7 @@ async def claim(ledger: Ledger, call: Call, body: ClaimBody, query: Query) -> An
 
 async def release(ledger: Ledger, call: Call, body: Body, query: ReleaseQuery) -> Answer:
     """Give back, or leave the queue."""
-    return await ledger.carry_out(ReleaseLease(call.caller.id, query.key, call.params["lease"]))
+    return await ledger.carry_out(query.command(call.caller.id, call.params["lease"]))
 
 
 async def revoke(ledger: Ledger, call: Call, body: RevokeBody, query: Query) -> Answer:
@@ -126,6 +126,19 @@ _GRANTED = {
     "expires_in_s": 1800.0,
     "held_for_s": 0.0,
     "note": "parser rewrite",
+    "inherits": {
+        "note": {
+            "lease": "L17",
+            "agent": "agent-09",
+            "harness": "codex",
+            "globs": ["packages/**"],
+            "text": "the parser's tests are red on purpose, see TODO in parse.py",
+            "left_ago_s": 310.0,
+        },
+        "rescues": [],
+        "uncommitted": [],
+        "uncommitted_count": 0,
+    },
 }
 _WAITING = {
     **{
@@ -200,11 +213,11 @@ ROUTES: tuple[Route[Any, Any], ...] = (
         "DELETE",
         "/v1/leases/{lease}",
         release,
-        "Give a lease back, or withdraw a waiting claim",
+        "Give a lease back, unless work under it would be left unseen; or withdraw a waiting claim",
         {200: LeaseAnswer},
         auth=Auth.SESSION,
         query=ReleaseQuery,
-        refusals=("invalid", "key-reused", "unknown-lease", "not-holder", *_WRITING),
+        refusals=("invalid", "key-reused", "unknown-lease", "not-holder", "dirty", *_WRITING),
         example_answers={200: _ENDED},
     ),
     Route(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
 
 import msgspec
 import trio
@@ -26,6 +27,16 @@ if TYPE_CHECKING:
     from leasefs.client.api import Body, Call
     from leasefs.core.clock import Clock
     from leasefs.core.events import Recorded
+
+
+_COMMANDS: dict[str, type[cmd.AnyCommand]] = {
+    "leases": cmd.ClaimLease,
+    "refusals": cmd.ReportRefusals,
+    "intents": cmd.ReportIntents,
+    "intents/settled": cmd.SettleIntents,
+    "foreign-writes": cmd.ReportForeignWrites,
+    "rescues": cmd.ReportRescue,
+}
 
 
 class CoreLedger:
@@ -96,18 +107,22 @@ class CoreLedger:
                 command = cmd.EndSession(session)
             case ("POST", path) if path.endswith("/heartbeat"):
                 command = msgspec.convert({"session": session, **body}, cmd.Heartbeat)
-            case ("POST", "leases"):
-                command = msgspec.convert({"session": session, **body}, cmd.ClaimLease)
+            case ("POST", path) if path in _COMMANDS:
+                command = msgspec.convert({"session": session, **body}, _COMMANDS[path])
             case ("DELETE", path) if path.startswith("leases/"):
-                command = cmd.ReleaseLease(session, call.path.partition("key=")[2], path[7:])
+                command = _release(session, path[7:], call)
             case ("GET", path) if path.startswith("leases/"):
                 answer = msgspec.to_builtins(lease_answer(self.state, path[7:], self.clock.now_s()))
                 return answer
-            case ("POST", "refusals"):
-                command = msgspec.convert({"session": session, **body}, cmd.ReportRefusals)
             case _:
                 raise AssertionError(f"no such call: {call}")
         return self.do(command)
+
+
+def _release(session: str, lease: str, call: Call) -> cmd.ReleaseLease:
+    fields = dict(parse_qsl(call.path.partition("?")[2], errors="surrogateescape"))
+    wishes = {"on_dirty" if name == "dirty" else name: value for name, value in fields.items()}
+    return msgspec.convert({"session": session, "lease": lease, **wishes}, cmd.ReleaseLease)
 
 
 class CoreLink:

@@ -33,6 +33,12 @@ def test_a_claim_is_what_the_wire_expects() -> None:
     }
 
 
+def test_a_plain_release_says_no_more_than_it_ever_did() -> None:
+    assert api.release("L1", key="k").path == "/v1/leases/L1?key=k"
+    call = api.release("L1", key="k", require="pushed", dirty="force", note="a b")
+    assert call.path == "/v1/leases/L1?key=k&require=pushed&dirty=force&note=a%20b"
+
+
 def test_names_that_are_not_utf8_survive_queries_and_bodies() -> None:
     name = b"caf\xe9 &=/%".decode("utf-8", "surrogateescape")
     assert api.who("t", name).path == "/v1/who?territory=t&path=caf%E9%20%26%3D%2F%25"

@@ -349,7 +349,26 @@ json_values = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                ["key", "globs", "mode", "ttl_s", "requests", "op", "lease", "renew", "token", "x"]
+                [
+                    "key",
+                    "globs",
+                    "mode",
+                    "ttl_s",
+                    "requests",
+                    "op",
+                    "lease",
+                    "renew",
+                    "token",
+                    "x",
+                    "tree",
+                    "notes",
+                    "settled",
+                    "path",
+                    "rescue",
+                    "contained",
+                    "kind",
+                    "outcome",
+                ]
             ),
             inner,
             max_size=4,
@@ -371,6 +390,7 @@ def test_no_request_makes_it_fail(serving: Any, calls: Any) -> None:
             agent = await ledger.agent("ann")
             for route, body in calls:
                 path = route.path.replace("{session}", "session-ann").replace("{lease}", "L2")
+                path = path.replace("{rescue}", "L2")
                 raw = body if isinstance(body, bytes) else json.dumps(body).encode()
                 reply = await agent.ask(route.method, path, raw=raw)
                 assert reply.status < 500, (route.path, raw, reply.body)

@@ -98,4 +98,7 @@ def test_query_parameters_are_those_that_are_decoded() -> None:
     assert {(p["name"], p["in"], p["required"]) for p in claim["parameters"]} == {
         ("lease", "path", True),
         ("key", "query", True),
+        ("require", "query", False),
+        ("dirty", "query", False),
+        ("note", "query", False),
     }
