@@ -117,6 +117,12 @@ def _writes_refused(event: Event) -> tuple[str, str]:
     return event["agent"], f"{first['op']} {first['path']} by {by}: {first['reason']}{more}"
 
 
+def _fresh_recorded(event: Event) -> tuple[str, str]:
+    fresh = event["fresh"]
+    where = f"on {' '.join(fresh['globs'])} ({fresh['files']} files)"
+    return fresh["agent"], f"{fresh['key']} succeeded {where}, on {fresh['host']}"
+
+
 _TELLERS: dict[str, Callable[[Event], tuple[str, str]]] = {
     "ledger-started": _ledger_started,
     "session-opened": _session_opened,
@@ -131,6 +137,7 @@ _TELLERS: dict[str, Callable[[Event], tuple[str, str]]] = {
     "revoked": _revoked,
     "expired": _ended,
     "writes-refused": _writes_refused,
+    "fresh-recorded": _fresh_recorded,
 }
 
 EVENT_TYPES = tuple(_TELLERS)

@@ -212,6 +212,38 @@ def drop_rescue(rescue_id: str) -> Call:
     return Call("DELETE", f"/v1/rescues/{_quoted(rescue_id)}", needs_session=True)
 
 
+def fresh(territory: str, key: str | None = None) -> Call:
+    """The last success of each check, or under `key`: `{"fresh": [FreshAnswer]}`."""
+    return Call("GET", "/v1/fresh" + _query(territory=territory, key=key))
+
+
+def record_fresh(
+    *,
+    territory: str,
+    key: str,
+    content: str,
+    command: str,
+    globs: Iterable[str],
+    files: int,
+    agent: str,
+    host: str,
+    took_s: float,
+) -> Call:
+    """A check succeeded on `files` files. `content` and `command` are SHA-256 digests, in hexadecimal."""
+    body: Body = {
+        "territory": territory,
+        "key": key,
+        "content": content,
+        "command": command,
+        "globs": list(globs),
+        "files": files,
+        "agent": agent,
+        "host": host,
+        "took_s": took_s,
+    }
+    return Call("POST", "/v1/fresh", body)
+
+
 def batch(requests: Iterable[Body]) -> Call:
     """Many claims and releases in one request: `{"answers": [{"status", "body"}]}`."""
     return Call("POST", "/v1/batch", {"requests": list(requests)}, needs_session=True)

@@ -120,6 +120,21 @@ class SessionAnswer(Struct, frozen=True):
     seen_ago_s: float
 
 
+class FreshAnswer(Struct, frozen=True):
+    """The last success under a key, `ago_s` ago. `content` and `command` are digests; who compares knows of what."""
+
+    territory: str
+    key: str
+    content: str
+    command: str
+    globs: tuple[str, ...]
+    files: int
+    agent: str
+    host: str
+    took_s: float
+    ago_s: float
+
+
 class Done(Struct, frozen=True):
     """The request was carried out and there is nothing to tell."""
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from leasefs.core.events import WriteRefused
 from leasefs.core.intents import ForeignChange, IntentKind, OnDirty, Outcome, Require
 from leasefs.core.lease import DEFAULT_TTL_S, Mode
-from leasefs.core.records import Rescue
+from leasefs.core.records import Fresh, Rescue
 
 
 class Command(Struct, frozen=True):
@@ -200,6 +200,12 @@ class DropRescue(Command, frozen=True):
     id: str
 
 
+class RecordFresh(Command, frozen=True):
+    """A check succeeded. Needs no session: it lets nobody write."""
+
+    fresh: Fresh
+
+
 class Tick(Command, frozen=True):
     """Time has passed: look at these leases and sessions, whose deadlines are due."""
 
@@ -221,5 +227,6 @@ AnyCommand = (
     | ReportForeignWrites
     | ReportRescue
     | DropRescue
+    | RecordFresh
     | Tick
 )

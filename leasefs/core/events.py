@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from leasefs.core.intents import ForeignChange, Outcome
-from leasefs.core.records import Claim, HandOff, Holder, Intent, Rescue, Session
+from leasefs.core.records import Claim, Fresh, HandOff, Holder, Intent, Rescue, Session
 
 
 class Event(Struct, frozen=True, tag_field="type"):
@@ -242,6 +242,12 @@ class RescueDropped(Event, frozen=True, tag="rescue-dropped"):
     rescue: Rescue
 
 
+class FreshRecorded(Event, frozen=True, tag="fresh-recorded"):
+    """A check succeeded on a content (`leasefs fresh`)."""
+
+    fresh: Fresh
+
+
 AnyEvent = (
     LedgerStarted
     | SessionOpened
@@ -262,6 +268,7 @@ AnyEvent = (
     | ForeignWrites
     | Rescued
     | RescueDropped
+    | FreshRecorded
 )
 
 

@@ -14,15 +14,15 @@ Rules of this file and the ones it calls:
 
 Where each rule stands: who stands before whom, `queue`; granting, `claims`; giving back and its gate,
 `releasing`; sessions, `sessions`; heartbeats and deadlines, `renewal`; what mounts report of their trees,
-`reports`; rescues, `rescues`; what a new holder is told, `inheriting`; exact overlap, `overlap`; the write
-check that mounts make without the ledger, `policy`.
+`reports`; rescues, `rescues`; what a new holder is told, `inheriting`; successes of checks, `fresh`; exact
+overlap, `overlap`; the write check that mounts make without the ledger, `policy`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from leasefs.core import claims, releasing, renewal, reports, rescues, sessions
+from leasefs.core import claims, fresh, releasing, renewal, reports, rescues, sessions
 from leasefs.core.commands import (
     AnyCommand,
     ClaimLease,
@@ -31,6 +31,7 @@ from leasefs.core.commands import (
     EndSession,
     Heartbeat,
     OpenSession,
+    RecordFresh,
     ReleaseLease,
     ReportForeignWrites,
     ReportIntents,
@@ -64,6 +65,7 @@ _DECIDERS: dict[type[Command], Callable[[Draft, Any], Decision]] = {
     ReportForeignWrites: reports.report_foreign_writes,
     ReportRescue: rescues.report_rescue,
     DropRescue: rescues.drop_rescue,
+    RecordFresh: fresh.record_fresh,
     Tick: renewal.tick,
 }
 

@@ -14,6 +14,7 @@ from leasefs.core.lease import Mode
 __all__ = [
     "Answered",
     "Claim",
+    "Fresh",
     "HandOff",
     "Holder",
     "Intent",
@@ -31,6 +32,21 @@ class Answered(Struct, frozen=True):
     key: str
     request: str
     lease_id: str
+
+
+class Fresh(Struct, frozen=True):
+    """The last success under a key: of the command with this digest, on the content with that one (SHA-256)."""
+
+    territory: str
+    key: str
+    content: str
+    command: str
+    globs: tuple[str, ...]
+    files: int
+    agent: str
+    host: str
+    took_s: float
+    recorded_at_s: float = 0.0
 
 
 class Session(Struct, frozen=True):

@@ -14,10 +14,10 @@ from immutables import Map
 from msgspec import Struct, field
 
 from leasefs.core import events as ev
-from leasefs.core import leftovers
+from leasefs.core import fresh, leftovers
 from leasefs.core.globs import globs_of
 from leasefs.core.index import GlobIndex
-from leasefs.core.records import Answered, Claim, HandOff, Lease, Rescue, Session, replace
+from leasefs.core.records import Answered, Claim, Fresh, HandOff, Lease, Rescue, Session, replace
 from leasefs.core.uncommitted import Uncommitted
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class State(Struct, frozen=True):
     agent in a territory; `of_session` lists the leases and claims of a session; `holds` keeps the last
     hold times of a territory, in seconds, for estimates. `rescues` are kept by territory and id, and `notes`
     wait for the next holder of overlapping ground, by territory and lease; `rescued` and `noted` index their
-    globs.
+    globs. `fresh` has the last success of each check, by territory and key.
     """
 
     seq: int = 0
@@ -55,6 +55,7 @@ class State(Struct, frozen=True):
     rescued: GlobIndex = field(default_factory=GlobIndex)
     notes: Map[str, Map[str, HandOff]] = field(default_factory=Map)
     noted: GlobIndex = field(default_factory=GlobIndex)
+    fresh: Map[str, Map[str, Fresh]] = field(default_factory=Map)
 
     def rescues_of(self, territory: str) -> Map[str, Rescue]:
         """The rescues of a territory, by id."""
@@ -264,4 +265,5 @@ _CHANGES: dict[type[ev.Event], Callable[[State, Any, ev.Recorded], State]] = {
     ev.ForeignWrites: _only_history,
     ev.Rescued: leftovers.rescued,
     ev.RescueDropped: leftovers.rescue_dropped,
+    ev.FreshRecorded: fresh.fresh_recorded,
 }

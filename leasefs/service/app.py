@@ -14,6 +14,7 @@ from leasefs.service import (
     openapi,
     routes_about,
     routes_events,
+    routes_fresh,
     routes_leases,
     routes_sessions,
     routes_trees,
@@ -51,6 +52,7 @@ DESCRIBED: tuple[Route[Any, Any], ...] = (
     *routes_leases.ROUTES,
     *routes_trees.ROUTES,
     *routes_events.ROUTES,
+    *routes_fresh.ROUTES,
     *routes_about.ROUTES,
 )
 ROUTES = (*DESCRIBED, openapi.route(DESCRIBED))

@@ -110,6 +110,8 @@ def _whose(event: AnyEvent, before: State, after: State) -> tuple[str, str]:
         return event.session.territory, event.session.id
     if isinstance(event, ev.ClaimRefused):
         return event.territory, event.session
+    if isinstance(event, ev.FreshRecorded):
+        return event.fresh.territory, ""
     if isinstance(event, ev.LedgerStarted):
         return "", ""
     session = before.sessions.get(event.session) or after.sessions.get(event.session)

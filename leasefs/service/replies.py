@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from leasefs.core.answers import IntentAnswer, LeaseAnswer, SessionAnswer
+from leasefs.core.answers import FreshAnswer, IntentAnswer, LeaseAnswer, SessionAnswer
 from leasefs.core.events import AnyEvent
 from leasefs.core.records import Rescue
 
@@ -27,6 +27,12 @@ class Waiters(Struct, frozen=True):
     """Waiting claims in the order of service."""
 
     waiters: list[LeaseAnswer]
+
+
+class Successes(Struct, frozen=True):
+    """Last successes, by key."""
+
+    fresh: list[FreshAnswer]
 
 
 class Intents(Struct, frozen=True):

@@ -14,6 +14,7 @@ from leasefs.core.commands import Beat, ClaimLease, Heartbeat, OpenSession, Rele
 from leasefs.core.events import WriteRefused
 from leasefs.core.intents import OnDirty, Require
 from leasefs.core.lease import DEFAULT_TTL_S, Mode
+from leasefs.core.records import Fresh
 
 MAX_WAIT_S = 300.0
 MAX_EVENTS = 10_000
@@ -179,6 +180,34 @@ class BatchBody(Body, frozen=True):
     requests: Annotated[tuple[ClaimOp | ReleaseOp, ...], Meta(max_length=MAX_BATCH)]
 
 
+class FreshBody(Body, frozen=True):
+    """A check succeeded. `content` and `command` are SHA-256 digests, in hexadecimal."""
+
+    territory: Name
+    key: Name
+    content: Name
+    command: Name
+    globs: Annotated[tuple[Line, ...], Meta(max_length=256)]
+    files: SmallInt
+    agent: Name = ""
+    host: Name = ""
+    took_s: Annotated[float, Meta(ge=0.0, le=1e9)] = 0.0
+
+    def fresh(self) -> Fresh:
+        """As the ledger keeps it."""
+        return Fresh(
+            territory=self.territory,
+            key=self.key,
+            content=self.content,
+            command=self.command,
+            globs=self.globs,
+            files=self.files,
+            agent=self.agent,
+            host=self.host,
+            took_s=self.took_s,
+        )
+
+
 class Query(Struct, frozen=True, forbid_unknown_fields=True):
     """Base of all query strings; itself an empty one."""
 
@@ -194,6 +223,13 @@ class WhoQuery(Query, frozen=True):
 
     territory: Name
     path: Line
+
+
+class FreshQuery(Query, frozen=True):
+    """Of which territory, and under which key."""
+
+    territory: Name
+    key: Name | None = None
 
 
 class WaitQuery(Query, frozen=True):

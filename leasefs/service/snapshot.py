@@ -14,15 +14,7 @@ from msgspec import Struct
 
 from leasefs.core.globs import globs_of
 from leasefs.core.index import GlobIndex
-from leasefs.core.records import (
-    Claim,
-    HandOff,
-    Intent,
-    Lease,
-    Rescue,
-    Session,
-    Tree,
-)
+from leasefs.core.records import Claim, Fresh, HandOff, Intent, Lease, Rescue, Session, Tree
 from leasefs.core.state import State
 from leasefs.core.uncommitted import Uncommitted, work_id
 from leasefs.service import wire_json
@@ -31,7 +23,7 @@ from leasefs.service.clock import ClockMark
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-T = TypeVar("T", HandOff, Rescue)
+T = TypeVar("T", HandOff, Rescue, Fresh)
 FORMAT = 2
 # Before intents there was format 1, whose fields are all in format 2.
 _READABLE = frozenset({1, FORMAT})
@@ -68,6 +60,7 @@ class _Written(Struct, frozen=True):
     leases: tuple[Lease, ...]
     waiters: tuple[Claim, ...]
     holds: dict[str, tuple[float, ...]]
+    fresh: tuple[Fresh, ...] = ()
     works: tuple[_WrittenWork, ...] = ()
     trees: tuple[_WrittenTree, ...] = ()
     rescues: tuple[Rescue, ...] = ()
@@ -96,6 +89,7 @@ def written(saved: Saved) -> bytes:
             leases=tuple(state.leases.values()),
             waiters=tuple(state.waiters.values()),
             holds=dict(state.holds),
+            fresh=tuple(one for kept in state.fresh.values() for one in kept.values()),
             works=tuple(_written_works(state.uncommitted)),
             trees=tuple(
                 _WrittenTree(territory, tree)
@@ -141,6 +135,7 @@ def _state(file: _Written) -> State:
         by_agent=Map({(one.territory, one.agent): one.id for one in file.sessions}),
         of_session=_by_session(claims),
         holds=Map(file.holds),
+        fresh=_by_territory(file.fresh, lambda fresh: fresh.key),
         uncommitted=_uncommitted(file),
         rescues=_by_territory(file.rescues, lambda rescue: rescue.id),
         rescued=_ground((one.territory, one.globs, one.id) for one in file.rescues),

@@ -54,6 +54,7 @@ def test_the_commands_are_these() -> None:
         *("mount", "unmount", "claim", "release", "heartbeat", "run", "status", "leases", "queue"),
         *("who", "why", "log", "doctor", "completion"),
         *("ledger", "ledger serve", "ledger status", "ledger stop"),
+        "fresh",
         *("hooks", "hooks install", "hooks uninstall", "hooks status", "hooks run"),
     }
 
