@@ -290,6 +290,29 @@ def test_reset_to_an_older_commit_holds_nothing(work: Watched) -> None:
     assert work.at(b"f") == Standing()
 
 
+def test_each_path_has_a_history_of_its_own_that_does_not_count(work: Watched) -> None:
+    """What set the path before it was dirty is not what holds it, though it may hold another."""
+    first = work.head()
+    work.tree.write(b"f", b"second\n")
+    work.commit("-a")
+    work.note(b"f")
+    work.seen[b"d/g"] = Seen("")
+    work.tree.git("reset", "-q", "--hard", "HEAD~")
+    assert work.at(b"f") == Standing()
+    both = work.all([b"f", b"d/g"])
+    assert [one.commit for one in both.values() if one] == ["", first]
+
+
+def test_what_only_a_stash_leads_to_is_dropped(work: Watched) -> None:
+    work.write(b"f", b"second\n")
+    work.commit("-a")
+    work.settle(b"f")
+    work.tree.write(b"d/g", b"second\n")
+    work.tree.git("stash", "-q")
+    work.tree.git("reset", "-q", "--hard", "HEAD~")
+    assert work.at(b"f") == Standing(dropped=True)
+
+
 def test_a_branch_switch(work: Watched) -> None:
     """The commit stays on its branch: not dirty, not lost."""
     work.tree.git("switch", "-q", "-c", "side")
@@ -530,6 +553,29 @@ def test_a_submodule(work: Watched, make_tree: Callable[[str], GitTree], *, abso
     assert work.at(b"mods/inner").dirty is Difference.MODIFIED
     outside = work.commit("-a")
     assert work.at(b"mods/inner").commit == outside
+
+
+@pytest.mark.root
+def test_a_submodule_beneath_a_mount_that_covers_its_git_directory(
+    work: Watched, make_tree: Callable[[str], GitTree]
+) -> None:
+    """`.git` names it by an absolute path, and the mount is seen at yet another."""
+    test_a_submodule(work, make_tree, absolute=True)
+    make_tree("elsewhere").write(b".git/modules/mods/inner/HEAD", b"not that one")
+    elsewhere = make_tree("elsewhere").path
+    for path in (work.tree.path, elsewhere):
+        pointer = b"gitdir: " + os.path.realpath(path) + b"/.git/modules/mods/inner\n"
+        work.tree.write(b"mods/inner/.git", pointer)
+        work.tree.write(b"mods/inner/in/side", b"under a mount\n")
+        tree = WorkTree(work.tree.open_root(), (elsewhere,))
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", work.tree.path], check=True)
+        try:
+            found = standings(tree, [b"mods/inner/in/side"], {})[b"mods/inner/in/side"]
+            assert found
+            assert found.dirty is Difference.MODIFIED
+            assert set(dirty_below(tree, [b""])) == {b"mods/inner/in/side", b"mods/inner/new"}
+        finally:
+            subprocess.run(["umount", work.tree.path], check=True)
 
 
 def test_a_submodule_that_is_not_checked_out(
