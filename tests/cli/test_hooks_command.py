@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from leasefs.client import api
+from leasefs.client.blocking import Link
+from leasefs.client.ids import Credentials
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -282,3 +286,34 @@ def test_a_linked_worktree_has_them_too(
     git("commit", "-q", "-m", "mine", LEASEFS_AGENT="ada")
     stage("docs/b")
     git("commit", "-q", "-m", "mine", ok=(1,), LEASEFS_AGENT="ada")
+
+
+def note(own_world: Path, lease: dict[str, Any], *names: str) -> None:
+    """Let the ledger know of changed paths, as the agent's mount would."""
+    (stored,) = (own_world / "r" / "leasefs" / "sessions").glob("*.json")
+    said = json.loads(stored.read_text())
+    link = Link(said["ledger"], Credentials(said["session"], said["secret"]))
+    about = {"kind": "modify", "lease": lease["lease"], "token": lease["token"], "wall_s": 1.0}
+    notes = [{**about, "path": name} for name in names]
+    link.send(api.report_intents("t-0", notes, host="here", root="/somewhere"))
+
+
+def test_a_push_tells_what_was_left_uncommitted(
+    installed: Any, repo: Path, own_world: Path
+) -> None:
+    git("init", "-q", "--bare", "../remote")
+    lease = json.loads(installed("claim", "src/**", "--agent", "ada", "--json").out)
+    pushed = git("push", "-q", "../remote", "HEAD:a", LEASEFS_AGENT="ada")
+    assert pushed.stderr == ""
+    note(own_world, lease, "src/a", "src/\udcff", "src/c", "src/d", "src/e")
+    pushed = git("push", "-q", "../remote", "HEAD:b", LEASEFS_AGENT="ada")
+    assert pushed.stderr == (
+        "leasefs: pushing without what you changed and did not commit yet: "
+        "src/a, src/c, src/d and 2 more\n"
+    )
+    assert git("push", "-q", "../remote", "HEAD:c", LEASEFS_AGENT="bo").stderr == ""
+    pushed = git(
+        "push", "-q", "../remote", "HEAD:d", LEASEFS_AGENT="ada", LEASEFS_LEDGER="unix:/no"
+    )
+    assert "was not checked: cannot reach the ledger" in pushed.stderr
+    assert git("-C", "../remote", "branch", "--list").stdout.split() == ["a", "b", "c", "d"]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from leasefs.core.errors import ClaimConflict, InvalidRequest
+from leasefs.client import api
+from leasefs.core.errors import ClaimConflict, InvalidRequest, LeasefsError
 from leasefs.core.paths import shown, text
 from leasefs.vcs.errors import VcsError
 from leasefs.vcs.hooks import NAMES
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from leasefs_cli.committing import Committer, Uncovered, Verdict
 
 PATHS_SHOWN = 10
+PUSH_SHOWN = 3
 
 
 @teaching_command(
@@ -49,11 +51,18 @@ def command(name: str, arguments: tuple[str, ...], as_json: bool) -> None:
     committing agent: that of the mount here, else LEASEFS_AGENT. Outside any mount, and with no agent
     named, only paths that somebody holds are refused.
 
+    pre-push refuses nothing: it tells which paths the agent changed and did not commit.
+
     With the ledger away, a mount answers from what it holds; otherwise the commit passes, and what was
     not checked is said.
     """
     who = committer()
-    if who is None or name == "pre-push":
+    if who is None:
+        return
+    if name == "pre-push":
+        left = _uncommitted(who)
+        if as_json:
+            say_json({"hook": name, "agent": who.agent, "uncommitted": left})
         return
     try:
         verdict = _judged(who)
@@ -63,6 +72,24 @@ def command(name: str, arguments: tuple[str, ...], as_json: bool) -> None:
         raise InvalidRequest(str(error)) from error
     if as_json:
         say_json({"hook": name, "agent": who.agent, "leases": verdict.leases})
+
+
+def _uncommitted(who: Committer) -> int:
+    """Tell how many paths the agent changed and did not commit: what is pushed lacks them."""
+    if not who.agent:
+        return 0
+    call = api.intents(who.territory, agent=who.agent, state="dirty", limit=str(PUSH_SHOWN))
+    try:
+        found = who.link.send(call)
+    except LeasefsError as error:
+        tell(f"whether you left something uncommitted was not checked: {error.message}")
+        return 0
+    total = int(found["total"])
+    if total:
+        first = ", ".join(intent["path"] for intent in found["intents"])
+        more = f" and {total - PUSH_SHOWN} more" if total > PUSH_SHOWN else ""
+        tell(f"pushing without what you changed and did not commit yet: {first}{more}")
+    return total
 
 
 def _judged(who: Committer) -> Verdict:
