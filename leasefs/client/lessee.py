@@ -9,6 +9,7 @@ new is granted, and when it is back the same session goes on with the same id an
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
@@ -80,16 +81,20 @@ class Lessee:
             self._trust,
             self._heartbeats,
             granted=self._heard_granted,
+            revoked=self._heard_revoked,
             back=self._ledger_is_back,
             revive=revive,
         )
         self._refusals = RefusalReport(transport, clock)
-        self._unreleased: dict[str, str] = {}
+        self._unreleased: dict[str, api.Call] = {}
         self._claims_in_flight = 0
         self._waiting: set[str] = set()
         self._over = False
         self._heard_early: list[tuple[Mapping[str, Any], int]] = []
         self._change = trio.Event()
+        self._leaving, self._to_leave = trio.open_memory_channel[str](math.inf)
+        # Awaited with each revoked lease before its ground opens; nothing is written under it any more then.
+        self.before_leaving: Callable[[str], Awaitable[None]] | None = None
 
     # -- Holdings -------------------------------------------------------------------------------
 
@@ -141,6 +146,7 @@ class Lessee:
             nursery.start_soon(self._heartbeats.run)
             nursery.start_soon(self._events.run)
             nursery.start_soon(self._refusals.run)
+            nursery.start_soon(self._leave)
 
     async def end(self, within_s: float = 2.0) -> None:
         """End the session, its leases are free at once; given up after `within_s`."""
@@ -196,20 +202,31 @@ class Lessee:
         answer = await self._send(api.lease(lease_id, wait_s=wait_s))
         return await self._settled(answer, sent_s)
 
-    async def release(self, lease_id: str, key: str) -> api.Body:
+    async def release(
+        self,
+        lease_id: str,
+        key: str,
+        *,
+        require: str = "committed",
+        dirty: str = "refuse",
+        note: str = "",
+    ) -> api.Body:
         """Give a lease back: nothing is written under it from this moment, whatever the ledger says.
+
+        `require`, `dirty` and `note` are as in `api.release`; whoever asks has made sure of them.
 
         Raises:
             LedgerUnavailable: if the ledger is away; it is told when it is back.
             LeasefsError: what the ledger refused.
         """
+        call = api.release(lease_id, key=key, require=require, dirty=dirty, note=note)
         if self._trust.lease(lease_id) is not None:
             self._trust.lost(lease_id, "released")
         try:
-            return await self._send(api.release(lease_id, key=key))
+            return await self._send(call)
         except LedgerUnavailable as error:
             if self._trust.why_ended(lease_id) is not None:
-                self._unreleased[lease_id] = key
+                self._unreleased[lease_id] = call
             raise LedgerUnavailable(
                 f"nothing is written under {lease_id} any more, but the ledger could not be told: "
                 f"{error.message}; it will be when it is back",
@@ -287,12 +304,25 @@ class Lessee:
         self._waiting.discard(lease_id)
         self._heartbeats.heard_granted(claim, token)
 
+    def _heard_revoked(self, lease_id: str) -> None:
+        if self.before_leaving is None:
+            self._heartbeats.drop(lease_id)
+        else:
+            self._leaving.send_nowait(lease_id)
+
+    async def _leave(self) -> None:
+        """Let go of revoked leases, one after the other, once what was done under them is safe (P9)."""
+        async for lease_id in self._to_leave:
+            if self.before_leaving is not None:
+                await self.before_leaving(lease_id)
+            self._heartbeats.drop(lease_id)
+
     async def _ledger_is_back(self) -> None:
         """It gives holders little time to reclaim after a restart, so reclaim first."""
         self._heartbeats.retry_now()
-        for lease_id, key in list(self._unreleased.items()):
+        for lease_id, call in list(self._unreleased.items()):
             try:
-                await self._send(api.release(lease_id, key=key))
+                await self._send(call)
             except LedgerUnavailable:
                 return
             except LeasefsError as error:

@@ -41,10 +41,11 @@ class OwnEvents:
         heartbeats: Heartbeats,
         *,
         granted: Callable[[dict[str, Any], int], None],
+        revoked: Callable[[str], None],
         back: Callable[[], Awaitable[None]],
         revive: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`granted` hears of claims (with their token) that became leases.
+        """`granted` hears of claims (with their token) that became leases, `revoked` of leases that are to be dropped.
 
         `back` is awaited at each connection made, `revive` before each attempt but the first; it may
         start a ledger, and may raise what `Transport.send` raises.
@@ -54,6 +55,7 @@ class OwnEvents:
         self._trust = trust
         self._heartbeats = heartbeats
         self._granted = granted
+        self._revoked = revoked
         self._back = back
         self._revive = revive
         self._attempts = 0
@@ -92,7 +94,7 @@ class OwnEvents:
             case "revoked":
                 # Stop trusting first; what is said to the ledger next opens the ground.
                 self._trust.lost(fact["lease"], f"revoked by {fact['by']}")
-                self._heartbeats.drop(fact["lease"])
+                self._revoked(fact["lease"])
             case "expired" | "released":
                 self._trust.lost(fact["lease"], fact["reason"])
             case "withdrawn":

@@ -57,6 +57,8 @@ async def setattr_(
     if handle is not None:
         file = tree.handles.file(handle)
         await _allow_by_handle(tree, change.op, file)
+        if change.size is not None:
+            tree.note(file)
         _disarm(tree, change, file.fd, caller)
         _apply(change, file.fd, tree.stat(node) if node.parent else os.fstat(file.fd))
         if file.token > 0:

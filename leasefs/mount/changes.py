@@ -78,6 +78,11 @@ class ChangeLog:
         # Names the directories in which changes pass us by; git looks at what it tracks there each time.
         self.unseen: Callable[[], Iterable[bytes]] = tuple
 
+    def turn(self) -> int:
+        """End the epoch, for somebody else who wants to hear of each path again; returns the next one's number."""
+        self.epoch += 1
+        return self.epoch
+
     # -- what changed --------------------------------------------------------------------------
 
     def changed(self, path: bytes) -> None:

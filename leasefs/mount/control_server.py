@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import pwd
 import signal
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -30,11 +31,13 @@ from leasefs.mount.control_http import Answer, Request, Streaming, Told, TooLarg
 from leasefs.mount.giving_back import GivingBack, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import AsyncGenerator
 
     from leasefs.client.lessee import Lessee
     from leasefs.client.transport import Transport
     from leasefs.mount.refusals import RefusalLog
+
+Release = Callable[[str, str, Mapping[str, str]], Awaitable[api.Body]]
 
 LONGEST_WAIT_S = 300.0
 STREAM_SILENCE_S = 50.0
@@ -51,6 +54,7 @@ STATUS_OF = {
     "not-holder": 403,
     "unknown-lease": 404,
     "lost": 410,
+    "dirty": 409,
     "unavailable": 503,
     "not-found": 404,
     "wrong-method": 405,
@@ -80,6 +84,8 @@ def refusal(error: LeasefsError) -> tuple[int, dict[str, Any]]:
 class ControlServer:
     """Answers the requests. `about` are the facts of `mount.json`; `tree_uid` owns the tree's root.
 
+    `release` gives a lease back, by its id, an idempotency key, and what `api.release` takes besides.
+
     `revive`, if given, may start a ledger when there is none, and raises what `Transport.send` raises.
     """
 
@@ -90,10 +96,12 @@ class ControlServer:
         refusals: RefusalLog,
         about: dict[str, Any],
         tree_uid: int,
+        release: Release,
         revive: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.tree_uid = tree_uid
         self._lessee = lessee
+        self._release = release
         self._revive = revive
         self._giving_back = GivingBack(lessee)
         self._wanted = Wanted()
@@ -168,8 +176,8 @@ class ControlServer:
             with self._giving_back.asking(lease_id):
                 return self._told_of(200, await self._lessee.waited(lease_id, _wait_s(request)))
         if request.method == "DELETE":
-            self._giving_back.known(lease_id)
-            return 200, await self._lessee.release(lease_id, request.query.get("key") or new_key())
+            query = dict(request.query)
+            return 200, await self._give_back(lease_id, query.pop("key", "") or new_key(), query)
         raise _wrong_method(request)
 
     async def _revoke(self, request: Request, lease_id: str) -> Answer:
@@ -258,8 +266,12 @@ class ControlServer:
             raise UnknownLease(lease_id)
         if self._wanted.without(lease_id, key):
             return await self._lessee.waited(lease_id, 0.0)
+        return await self._give_back(lease_id, new_key(), {})
+
+    async def _give_back(self, lease_id: str, key: str, wishes: Mapping[str, str]) -> api.Body:
+        answer = await self._release(lease_id, key, wishes)
         self._giving_back.known(lease_id)
-        return await self._lessee.release(lease_id, new_key())
+        return answer
 
     async def _used(
         self, lease_id: str, pid: int, program: str

@@ -34,13 +34,16 @@ from leasefs.mount.refusals import RefusalLog
 from leasefs.mount.registry import control_socket, registered
 from leasefs.mount.serve import serve
 from leasefs.mount.telling_git import git_told
+from leasefs.mount.work import Work, opened_tree
 from leasefs.vcs.errors import VcsError
+from leasefs.vcs.project_file import read_project_file
 from leasefs.vcs.territory import territory_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from leasefs.mount.launch import MountConfig
+    from leasefs.vcs.project_file import ProjectFile
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +57,7 @@ class _Tree(NamedTuple):
 
     territory: str
     owner_uid: int
+    project: ProjectFile
 
 
 async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]) -> None:
@@ -90,9 +94,15 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
         await lessee.open(replace=config.replace)
     try:
         refusals = RefusalLog(lessee.refused)
-        control = ControlServer(lessee, link, refusals, about, tree.owner_uid, revive)
-        async with git_told(options.source, wanted=config.fsmonitor) as about["fsmonitor"]:
-            await _serve_all(options, lessee, control, refusals, about, ready)
+        with opened_tree(options.source) as root_fd:
+            work = Work(root_fd, options.mountpoint, lessee, link, tree.project)
+            about["tree"] = work.tree
+            control = ControlServer(
+                lessee, link, refusals, about, tree.owner_uid, work.release, revive
+            )
+            async with git_told(options.source, wanted=config.fsmonitor) as about["fsmonitor"]:
+                await _serve_all(options, lessee, control, refusals, about, ready, work)
+            await work.end()
     finally:
         with trio.CancelScope(shield=True):
             await lessee.end()
@@ -106,6 +116,7 @@ async def _serve_all(
     refusals: RefusalLog,
     about: dict[str, Any],
     ready: Callable[[dict[str, Any]], None],
+    work: Work,
 ) -> None:
     listener = listen(parse_url(about["control"]).socket_path, control.tree_uid)
     with contextlib.ExitStack() as until_the_end:
@@ -121,9 +132,10 @@ async def _serve_all(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lessee.run)
             nursery.start_soon(control.run)
+            nursery.start_soon(work.run)
             nursery.start_soon(serve_http, listener, control.handle, refusal)
             contents = _contents(lessee, refusals, about)
-            await serve(options, lessee, contents, mounted, refusals, redirected)
+            await serve(options, lessee, contents, mounted, refusals, redirected, work.intents)
             nursery.cancel_scope.cancel()
 
 
@@ -161,7 +173,8 @@ def _look_at(source: str) -> _Tree:
     """Raises InvalidRequest if the territory's id cannot be told."""
     root_fd = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        return _Tree(territory_of(root_fd, source).id, os.fstat(root_fd).st_uid)
+        project = read_project_file(root_fd, source)
+        return _Tree(territory_of(root_fd, source).id, os.fstat(root_fd).st_uid, project)
     except VcsError as error:
         raise InvalidRequest(f"{source}: which territory it is cannot be told: {error}") from error
     finally:

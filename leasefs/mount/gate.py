@@ -27,6 +27,7 @@ from leasefs.core.policy import (
     decide_open_handle,
 )
 from leasefs.mount.errnos import Refusal
+from leasefs.mount.intents import NoIntents, intended
 from leasefs.mount.interrupted import unless_interrupted
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from leasefs.mount.handles import OpenFile
     from leasefs.mount.holdings import Holdings
+    from leasefs.mount.intents import Intents
     from leasefs.mount.refusals import RefusalLog
 
 # Each round fetches one thing that was missing; more than this means that it changes all the time.
@@ -63,22 +65,36 @@ class Unsettled(Exception):
 class Gate:
     """Answers with the lease that allows a change, or raises `Refusal` and records it."""
 
-    def __init__(self, holdings: Holdings, refusals: RefusalLog) -> None:
+    def __init__(
+        self, holdings: Holdings, refusals: RefusalLog, intents: Intents | None = None
+    ) -> None:
         self.holdings = holdings
         self.refusals = refusals
+        self.intents = NoIntents() if intents is None else intents
+        self._keeps_intents = intents is not None
 
-    def admit(self, op: Op, targets: Sequence[Target]) -> Allowed:
+    def admit(self, op: Op, targets: Sequence[Target], pid: int = 0) -> Allowed:
         """The verdict about a change of these names that is made as soon as this returns.
 
-        Every change of a name passes here, and what is to be known of it beforehand belongs here.
+        Every change of a name passes here. What a lease allows is an intent from now on (P8).
 
         Raises:
             Unsettled: the policy refuses; for `settle`.
+            OSError: the intent cannot be written ahead, so the change must not be made.
         """
         verdict = decide(op, targets, self.holdings.view, self.holdings.now_s())
         if isinstance(verdict, Refused):
             raise Unsettled(verdict)
+        if verdict.lease is not None and self._keeps_intents:
+            for path, kind, other in intended(op, targets):
+                self.intend(path, kind, pid, other)
         return verdict
+
+    def intend(self, path: bytes, kind: str, pid: int, other: bytes = b"") -> None:
+        """Write ahead that the path changes, unless no lease of ours covers it. Raises OSError."""
+        lease = self.holdings.view.writable(path, self.holdings.now_s())
+        if lease is not None:
+            self.intents.ahead(path, kind, lease, pid, other)
 
     async def settle(self, pid: int, attempt: Callable[[], R]) -> R:
         """Make an attempt at an operation again and again until nothing has to be waited for.
@@ -103,7 +119,7 @@ class Gate:
 
     async def require(self, op: Op, pid: int, describe: Callable[[], Sequence[Target]]) -> Allowed:
         """Wait for a verdict about what `describe` returns; nothing may be awaited before the change."""
-        return await self.settle(pid, lambda: self.admit(op, describe()))
+        return await self.settle(pid, lambda: self.admit(op, describe(), pid))
 
     def may_write(self, file: OpenFile) -> bool:
         """The hot path: is the handle's own lease still trusted? False means: ask `require_write`."""

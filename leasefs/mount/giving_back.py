@@ -91,7 +91,7 @@ class GivingBack:
 
     async def _give_back(self, lease_id: str) -> None:
         try:
-            await self._lessee.release(lease_id, new_key())
+            await self._lessee.release(lease_id, new_key(), dirty="keep")
         except LedgerUnavailable:
             return  # again at the next look
         except LeasefsError as error:

@@ -14,12 +14,53 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from leasefs.client.process import program_name
 from leasefs.core.paths import text
+from leasefs.core.policy import Op, Place, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from leasefs.core.held import HeldLease
     from leasefs.mount.journal import Journal, Note
+
+
+# Attributes that git does not keep are no work of anybody's: chown, utimens and extended attributes are left out.
+_KINDS = {
+    Op.CREATE: "create",
+    Op.MKNOD: "create",
+    Op.SYMLINK: "create",
+    Op.LINK: "create",
+    Op.UNLINK: "delete",
+    Op.TRUNCATE: "modify",
+    Op.WRITE: "modify",
+    Op.CHMOD: "mode",
+}
+
+Intended = tuple[bytes, str, bytes]
+
+
+def intended(op: Op, targets: Sequence[Target]) -> list[Intended]:
+    """The paths that an operation on these names changes: path, kind, and the other name of a rename.
+
+    Git knows no directories, so making or removing one is no intent; moving one moves all that is in it.
+    """
+    if op is Op.RENAME:
+        source, goal = map(_name, targets)
+        return [(source, "rename-to", goal), (goal, "rename-from", source)]
+    kind = _KINDS.get(op)
+    if kind is None:
+        return []
+    if op is Op.LINK:
+        targets = targets[-1:]
+    return [
+        (path, kind, b"")
+        for target in targets
+        if target.place is Place.TREE
+        for path in (target.path, *target.aliases)
+    ]
+
+
+def _name(target: Target) -> bytes:
+    return target.path + b"/" if target.whole_tree else target.path
 
 
 class Intents(Protocol):
@@ -29,12 +70,19 @@ class Intents(Protocol):
         """`path` is about to change under this lease. Raises OSError if that cannot be journalled."""
         ...
 
+    def follow(self, turn: Callable[[], int]) -> None:
+        """`turn` ends the epoch in which open files are known to be noted, and returns the next one's number."""
+        ...
+
 
 class NoIntents:
     """For trees that nobody keeps a ledger of."""
 
     def ahead(self, path: bytes, kind: str, lease: HeldLease, pid: int, other: bytes = b"") -> None:
         """Nothing is kept."""
+
+    def follow(self, turn: Callable[[], int]) -> None:
+        """Nothing is looked at."""
 
 
 class Uncommitted:
@@ -69,24 +117,22 @@ class IntentLog:
         self,
         journal: Journal,
         *,
-        turn: Callable[[], int],
         wall_s: Callable[[], float],
-        head: Callable[[], str] = lambda: "",
+        head: Callable[[bytes], str | None] = lambda _: None,
     ) -> None:
         """An empty log.
 
         Args:
             journal: where each first change is written before it is made.
-            turn: ends the epoch in which open files are known to be noted, and returns the new one's number.
             wall_s: seconds since 1970, for people.
-            head: the commit that HEAD names, as cheaply as it can be told.
+            head: the commit that HEAD names in the repository of a path, "" if none yet, None if that cannot be told.
         """
         self._journal = journal
-        self._turn = turn
         self._head = head
         self._wall_s = wall_s
         self._known: dict[bytes, Uncommitted] = {}
-        self._epoch = turn()
+        self._epoch = 1
+        self._turn = self._next_epoch
         # Set whenever a path is touched for the first time in an epoch.
         self.touched: Callable[[], None] = lambda: None
 
@@ -97,7 +143,7 @@ class IntentLog:
             return
         if known is None or known.token != lease.token or known.commit:
             self._journal.note(self._note(path, kind, lease.lease_id, lease.token, pid, other))
-            known = Uncommitted(lease.lease_id, lease.token, self._epoch, self._head())
+            known = Uncommitted(lease.lease_id, lease.token, self._epoch, self._head(path))
             self._known[path] = known
         known.epoch = self._epoch
         self.touched()
@@ -116,6 +162,14 @@ class IntentLog:
             "wall_s": self._wall_s(),
         }
 
+    def follow(self, turn: Callable[[], int]) -> None:
+        """See `Intents`."""
+        self._turn = turn
+        self._epoch = turn()
+
+    def _next_epoch(self) -> int:
+        return self._epoch + 1
+
     # -- asking about them ---------------------------------------------------------------------
 
     def __len__(self) -> int:
@@ -124,6 +178,15 @@ class IntentLog:
     def dirty_of(self, token: int) -> list[bytes]:
         """The paths that are uncommitted under the lease with this token, as far as is known."""
         return [p for p, one in self._known.items() if one.token == token and not one.commit]
+
+    def lease_of(self, path: bytes) -> int | None:
+        """The token of the lease that the path was changed under, None if it is not known."""
+        known = self._known.get(path)
+        return None if known is None else known.token
+
+    def leases(self) -> dict[int, str]:
+        """The leases under which something is known to be uncommitted, by token."""
+        return {one.token: one.lease for one in self._known.values() if not one.commit}
 
     def tokens(self) -> set[int]:
         """The leases under which something is known to be uncommitted or unlanded."""

@@ -41,10 +41,11 @@ class Header(NamedTuple):
 
 
 class Left(NamedTuple):
-    """What a dead mount's journal holds that the ledger has not answered, oldest first."""
+    """What a dead mount's journal holds: what the ledger has not answered, oldest first; and all its leases."""
 
     header: Header
     notes: list[Note]
+    tokens: frozenset[int]
 
 
 def journals_dir(tree: str) -> str:
@@ -62,6 +63,7 @@ class Journal:
         self._fd = _begin(self._path, header)
         self._size_bytes = os.fstat(self._fd).st_size
         self._unanswered: dict[int, Note] = {}
+        self._tokens: set[int] = set()
         self._next = 1
 
     def note(self, note: Note) -> int:
@@ -73,6 +75,7 @@ class Journal:
         number = self._next
         self._write({"n": number, **note})
         self._unanswered[number] = note
+        self._tokens.add(note["token"])
         self._next += 1
         return number
 
@@ -91,7 +94,7 @@ class Journal:
         return taken
 
     def answered(self, number: int) -> None:
-        """The ledger has all notes up to this one. Raises OSError if that cannot be written down."""
+        """The ledger has all notes up to this one. Raises OSError if only we know that."""
         for known in [n for n in self._unanswered if n <= number]:
             del self._unanswered[known]
         if self._size_bytes >= _CUT_FROM_BYTES:
@@ -124,6 +127,7 @@ class Journal:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(draft)
         fd = _begin(draft, self._header)
+        os.write(fd, _line({"tokens": sorted(self._tokens)}))
         for number, note in self._unanswered.items():
             os.write(fd, _line({"n": number, **note}))
         os.replace(draft, self._path)
@@ -135,7 +139,7 @@ class DeadJournal:
     """A journal whose mount is gone, locked against others who would replay it."""
 
     def __init__(self, path: str, fd: int) -> None:
-        self._path = path
+        self.path = path
         self._fd = fd
 
     def left(self) -> Left | None:
@@ -148,7 +152,7 @@ class DeadJournal:
 
     def remove(self) -> None:
         """The ledger has all of it."""
-        os.unlink(self._path)
+        os.unlink(self.path)
 
     def __enter__(self) -> Self:
         return self
@@ -229,5 +233,7 @@ def _left(lines: list[Note]) -> Left | None:
     except KeyError:
         return None
     answered = max((line["answered"] for line in lines if "answered" in line), default=0)
-    notes = [line for line in lines if line.get("n", 0) > answered]
-    return Left(header, [{key: note[key] for key in note if key != "n"} for note in notes])
+    notes = [line for line in lines if "n" in line]
+    tokens = {note["token"] for note in notes}.union(*(line.get("tokens", ()) for line in lines))
+    left = [{key: n[key] for key in n if key != "n"} for n in notes if n["n"] > answered]
+    return Left(header, left, frozenset(tokens))

@@ -76,7 +76,7 @@ def _make(
     target = tree.target(parent, name, tree.look(parent, name), is_dir=op is Op.MKDIR)
     # What an atomic save leaves behind is a file or a symlink, nothing else.
     target.tracked = kind in _NEVER_SAVED
-    allowed = tree.gate.admit(op, (target,))
+    allowed = tree.gate.admit(op, (target,), caller.pid)
     parent_fd = tree.lower.directory(parent)
     ours = os.umask(caller.umask)
     try:
@@ -115,7 +115,7 @@ def link(tree: Tree, number: int, parent_number: int, name: bytes, caller: Calle
     parent = tree.directory(parent_number, name, Op.LINK, caller.pid)
     source = tree.content_target(node, tree.stat(node))
     target = tree.target(parent, name, tree.look(parent, name))
-    allowed = tree.gate.admit(Op.LINK, (*source, target))
+    allowed = tree.gate.admit(Op.LINK, (*source, target), caller.pid)
     if node.parent is None:
         # linkat(2) makes no name for a file that has none.
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -149,7 +149,7 @@ def _take(
     parent, name = tree.directory(*place, op, caller.pid), place[1]
     found = tree.lower.lstat(parent, name)
     target = tree.target(parent, name, found)
-    allowed = tree.gate.admit(op, (target,))
+    allowed = tree.gate.admit(op, (target,), caller.pid)
     take = partial(call, name, dir_fd=tree.lower.directory(parent))
     keep_while(take, tree, parent, name, found)
     tree.removed(parent, name, found)

@@ -59,7 +59,7 @@ def open_file(tree: Tree, number: int, flags: int, caller: Caller) -> Opened:
         return _opened(tree, OpenFile(fd, node, flags), found)
     op = Op.TRUNCATE if flags & os.O_TRUNC else Op.OPEN
     targets = tree.content_target(node, tree.stat(node))
-    allowed = tree.gate.admit(op, targets)
+    allowed = tree.gate.admit(op, targets, caller.pid)
     path = targets[0].path if targets and node.parent is not None else b""
     return _open_allowed(tree, node, path, flags, allowed, caller)
 
@@ -131,7 +131,7 @@ def create(
     """
     parent = tree.directory(parent_number, name, Op.CREATE, caller.pid)
     target = tree.target(parent, name, None)
-    allowed = tree.gate.admit(Op.CREATE, (target,))
+    allowed = tree.gate.admit(Op.CREATE, (target,), caller.pid)
     try:
         fd, found = _create(tree, parent, name, mode, flags, caller)
     except FileExistsError:
@@ -188,13 +188,13 @@ def _open_instead(
 
 def write(tree: Tree, file: OpenFile, offset: int, data: bytes) -> int:
     """Write all of `data`, where `Gate.may_write` or `check_handle` has just allowed it (P2)."""
+    if file.noted != tree.changes.epoch:
+        tree.note(file)
     append = file.appends_only and _only_appends(tree, file)
     if file.disarms:
         _disarm(tree, file)
     done = _write_all(file, offset, data, append=append)
     file.node.told = None
-    if file.noted != tree.changes.epoch:
-        tree.note(file)
     if file.token:
         tree.gate.holdings.wrote(file.token)
     if file.aliased:

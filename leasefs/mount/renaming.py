@@ -48,7 +48,7 @@ def rename(
     for end in source.target, goal.target:
         if end.place is Place.GIT and tree.ground.is_git_root(end.path):
             tree.gate.refuse(Refused(Reason.BORDER, Op.RENAME, end.path), caller.pid)
-    allowed = tree.gate.admit(Op.RENAME, (source.target, goal.target))
+    allowed = tree.gate.admit(Op.RENAME, (source.target, goal.target), caller.pid)
     move = partial(tree.lower.rename, source_parent, source.name, goal_parent, goal.name, flags)
     if goal.found is None or flags & RENAME_EXCHANGE:
         move()

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from leasefs.mount.ground import Ground
     from leasefs.mount.holdings import Holdings
+    from leasefs.mount.intents import Intents
     from leasefs.mount.kernel_cache import KernelCache
     from leasefs.mount.redirecting import Redirecting
 
@@ -106,10 +107,11 @@ async def serve(
     ready: Callable[[], None],
     refusals: RefusalLog | None = None,
     redirected: Callable[[list[str]], None] = lambda _: None,
+    intents: Intents | None = None,
 ) -> None:
     """Mount, call `ready` when requests are served, and return once unmounted.
 
-    `redirected` gets the paths of all redirects whenever they change.
+    `redirected` gets the paths of all redirects whenever they change; `intents` hears of each change ahead.
 
     SIGTERM, SIGINT and SIGHUP unmount; a second one does so at once. Any exception that ends the loop
     leaves the mount in place and dead, so that the tree stays closed (P12), and is raised.
@@ -125,7 +127,7 @@ async def serve(
         os.umask(0)
         ground = GitGround(root_fd, holdings.now_s)
         await ground.load()
-        gate = Gate(holdings, refusals or RefusalLog(holdings.refused))
+        gate = Gate(holdings, refusals or RefusalLog(holdings.refused), intents)
         # Once it is mounted, nothing here may touch the mountpoint.
         mountpoint, in_place = options.real_mountpoint, options.in_place
         local = is_local(root_fd)
@@ -133,6 +135,7 @@ async def serve(
         notices = Notices(handshake.libfuse_fd)
         cache = FuseCache(notices)
         changes = ChangeLog(secrets.token_hex(16), finder(root_fd))
+        gate.intents.follow(changes.turn)
         files = ControlDir(
             control,
             os.geteuid(),

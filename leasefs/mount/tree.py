@@ -204,13 +204,8 @@ class Tree:
 
     def path_of(self, parent: Node, name: bytes) -> bytes:
         """The path of a name below a directory. ESTALE if the directory is not where it was."""
-        above = self.inodes.path(parent)
-        if above is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        if not above:
-            return name
-        self.lower.confirm(parent, above)
-        return above + b"/" + name
+        above = self.lower.path(parent)
+        return above + b"/" + name if above else name
 
     def target(
         self,
@@ -326,8 +321,11 @@ class Tree:
                 self.redirects.changed(path)
 
     def note(self, file: OpenFile) -> None:
-        """The first write through a handle in this epoch of the change log."""
-        file.noted = self.changes.epoch
+        """The first write through a handle in this epoch of the change log, before it is made.
+
+        Raises:
+            OSError: its intent cannot be written ahead (P8).
+        """
         paths: Sequence[bytes] = self.inodes.paths(file.node)
         if file.aliased:
             try:
@@ -336,6 +334,9 @@ class Tree:
                 self.changes.everything()
         for path in paths:
             self.changes.changed(path)
+            if file.token > 0:
+                self.gate.intend(path, "modify", file.pid)
+        file.noted = self.changes.epoch
 
     # -- handles follow their files ------------------------------------------------------------
 
@@ -373,6 +374,7 @@ class Tree:
             self.gate.holdings.writer_closed(file.use_id)
             file.use_id = 0
         file.token = token
+        file.noted = 0
         if token > 0:
             file.use_id = self.gate.holdings.writer_opened(token, file.path, file.pid)
 

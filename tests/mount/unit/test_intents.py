@@ -21,14 +21,7 @@ class World:
     def __init__(self, directory: Path) -> None:
         self.journal = Journal(str(directory), Header("t-1", "/r", "h", "t", "a", "x", "s-1"))
         self.head = "c0"
-        self.epoch = 0
-        self.log = IntentLog(
-            self.journal, turn=self._turn, wall_s=lambda: 12.5, head=lambda: self.head
-        )
-
-    def _turn(self) -> int:
-        self.epoch += 1
-        return self.epoch
+        self.log = IntentLog(self.journal, wall_s=lambda: 12.5, head=lambda _: self.head)
 
     @property
     def noted(self) -> list[str]:

@@ -22,7 +22,7 @@ HEADER = Header("t-1", "/home/a/repo", "host", "territory", "agent-07", "claude"
 
 
 def _notes(count: int, first: int = 0) -> list[dict[str, Any]]:
-    return [{"path": f"f{at}", "kind": "modify"} for at in range(first, first + count)]
+    return [{"path": f"f{at}", "token": 7} for at in range(first, first + count)]
 
 
 def _left(directory: Path) -> list[list[dict[str, Any]]]:
@@ -50,15 +50,15 @@ def test_what_the_ledger_did_not_answer_is_left(tmp_path: Path) -> None:
 
 def test_the_journal_of_a_live_mount_is_left_alone(tmp_path: Path) -> None:
     live = Journal(str(tmp_path), HEADER)
-    live.note({"path": "f"})
+    live.note({"path": "f", "token": 7})
     assert _left(tmp_path) == []
     _abandon(live)
-    assert _left(tmp_path) == [[{"path": "f"}]]
+    assert _left(tmp_path) == [[{"path": "f", "token": 7}]]
 
 
 def test_an_answered_journal_is_removed_at_its_end(tmp_path: Path) -> None:
     live = Journal(str(tmp_path), HEADER)
-    live.answered(live.note({"path": "f"}))
+    live.answered(live.note({"path": "f", "token": 7}))
     live.close()
     assert os.listdir(tmp_path) == []
 
@@ -69,12 +69,15 @@ def test_what_is_answered_is_cut_off_in_time(
     monkeypatch.setattr(journal, "_CUT_FROM_BYTES", 4096)
     live = Journal(str(tmp_path), HEADER)
     for at in range(2000):
-        live.note({"path": f"f{at}"})
+        live.note({"path": f"f{at}", "token": at % 3})
         live.answered(at)  # all but the last
     _abandon(live)
     (path,) = tmp_path.iterdir()
     assert path.stat().st_size < 8192
-    assert _left(tmp_path) == [[{"path": "f1999"}]]
+    assert _left(tmp_path) == [[{"path": "f1999", "token": 1}]]
+    (dead,) = [journal.left() for journal in dead_journals(str(tmp_path))]
+    assert dead is not None
+    assert dead.tokens == {0, 1, 2}
 
 
 @given(cut=st.integers(1, 60))
@@ -85,33 +88,34 @@ def test_a_line_cut_short_is_no_line(tmp_path_factory: pytest.TempPathFactory, c
         live.note(note)
     _abandon(live)
     (path,) = directory.iterdir()
+    last = len(path.read_bytes().splitlines(keepends=True)[-1])
     os.truncate(path, path.stat().st_size - cut)
     (notes,) = _left(directory)
     assert notes == _notes(3)[: len(notes)]
-    assert len(notes) == 2 if cut <= 36 else len(notes) < 2
+    assert len(notes) == 2 if cut <= last else len(notes) < 2
 
 
 def test_a_full_disk_refuses_the_change_and_leaves_the_journal_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live = Journal(str(tmp_path), HEADER)
-    live.note({"path": "before"})
+    live.note({"path": "before", "token": 7})
     write = os.write
     with monkeypatch.context() as full:
         full.setattr(os, "write", lambda fd, raw: write(fd, raw[:7]))
         with pytest.raises(OSError, match="No space left"):
-            live.note({"path": "refused"})
-    live.note({"path": "after"})
+            live.note({"path": "refused", "token": 7})
+    live.note({"path": "after", "token": 7})
     _abandon(live)
-    assert _left(tmp_path) == [[{"path": "before"}, {"path": "after"}]]
+    assert _left(tmp_path) == [[{"path": "before", "token": 7}, {"path": "after", "token": 7}]]
 
 
 def test_names_that_are_not_utf_8_come_back(tmp_path: Path) -> None:
     name = os.fsdecode(b"caf\xe9\n")
     live = Journal(str(tmp_path), HEADER)
-    live.note({"path": name})
+    live.note({"path": name, "token": 7})
     _abandon(live)
-    assert _left(tmp_path) == [[{"path": name}]]
+    assert _left(tmp_path) == [[{"path": name, "token": 7}]]
 
 
 @pytest.mark.parametrize("content", [b"", b"no json\n", b"[]\n", b'{"journal":1}\n', b'{"n":1}\n'])
@@ -126,7 +130,7 @@ from leasefs.mount.journal import Header, Journal
 live = Journal(sys.argv[1], Header(*sys.argv[2:]))
 at = 0
 while True:
-    live.note({"path": f"f{at}", "kind": "modify"})
+    live.note({"path": f"f{at}", "token": 7})
     sys.stdout.write(f"{at}\\n")
     sys.stdout.flush()
     at += 1

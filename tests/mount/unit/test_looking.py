@@ -14,9 +14,7 @@ from leasefs.mount.intents import IntentLog
 from leasefs.mount.journal import Header, Journal
 from leasefs.mount.looking import Looking
 from leasefs.testing.static_holdings import held
-from leasefs.vcs.gitdir import find_git
-from leasefs.vcs.head import head_commit
-from leasefs.vcs.reconcile import WorkTree
+from leasefs.vcs.reconcile import WorkTree, heads_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,22 +52,13 @@ class World:
         self.tree.mkdir()
         self.root_fd = os.open(self.tree, os.O_RDONLY | os.O_DIRECTORY)
         self.journal = Journal(str(base), Header("t-1", "/r", "h", "t", "a", "x", "s-1"))
-        self.epoch = 0
-        self.intents = IntentLog(self.journal, turn=self._turn, wall_s=lambda: 1.0, head=self._head)
+        self.intents = IntentLog(self.journal, wall_s=lambda: 1.0, head=self._head)
         self.told = Told()
         tree = WorkTree(self.root_fd)
         self.looking = Looking(self.intents, self.told, tree, None, lambda: 1.0)  # type: ignore[arg-type]
 
-    def _turn(self) -> int:
-        self.epoch += 1
-        return self.epoch
-
-    def _head(self) -> str:
-        gitdir = find_git(self.root_fd)
-        if gitdir is None:
-            return ""
-        with gitdir:
-            return head_commit(gitdir)
+    def _head(self, path: bytes) -> str | None:
+        return heads_of(WorkTree(self.root_fd), [path.removesuffix(b"/")]).popitem()[1]
 
     def git(self, *arguments: str) -> str:
         command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]

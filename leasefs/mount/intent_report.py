@@ -1,0 +1,180 @@
+"""Telling the ledger what changed and what became of it, in batches, never making a write wait (P8).
+
+Notes and settlements go out in the order in which they were made: a path that was committed and then changed
+again must not be settled by what was seen before. What the ledger has not answered stays in the journal, and
+whoever mounts this tree next sends it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from leasefs.client import api
+from leasefs.core.errors import InvalidRequest, LeasefsError
+from leasefs.vcs.beneath import open_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from leasefs.client.transport import Transport
+    from leasefs.mount.journal import Header, Journal, Note
+
+log = logging.getLogger(__name__)
+
+IN_ONE_REPORT = 500
+# As JSON a byte of a path is six characters at most, and the ledger takes 1 MiB in one request.
+PATH_CHARACTERS_IN_ONE_REPORT = 100_000
+GATHER_S = 0.2
+_RETRY_S = (0.2, 5.0)
+_TIMEOUT_S = 10.0
+
+
+class Settlement(NamedTuple):
+    """What became of a path's intent, seen at `as_of_wall_s`; `after` is the last note made before that was told."""
+
+    after: int
+    as_of_wall_s: float
+    told: Note
+
+
+class IntentReport:
+    """Sends one mount's journal to the ledger."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        header: Header,
+        transport: Transport,
+        root_fd: int,
+        stale: Callable[[Sequence[Note]], None] = lambda _: None,
+    ) -> None:
+        """`root_fd` is the tree beneath, borrowed; `stale` hears of notes whose lease the ledger calls over."""
+        self._journal = journal
+        self._header = header
+        self._transport = transport
+        self._root_fd = root_fd
+        self._stale = stale
+        self._settled: deque[Settlement] = deque()
+        self._some = trio.Event()
+        self._sending = trio.Lock()
+
+    def wake(self) -> None:
+        """There is something to tell."""
+        self._some.set()
+
+    def settle(self, settlements: Sequence[Settlement]) -> None:
+        """Tell what became of these paths, after the notes made before."""
+        self._settled.extend(settlements)
+        self._some.set()
+
+    async def run(self) -> None:
+        """Report what comes, for ever; no failure of the ledger ends it."""
+        failures = 0
+        while True:
+            await self._some.wait()
+            await trio.sleep(GATHER_S)
+            self._some = trio.Event()
+            try:
+                await self.flush()
+            except LeasefsError as error:
+                log.info("intents not reported yet: %s", error.message)
+                self._some.set()
+                await trio.sleep(min(_RETRY_S[1], _RETRY_S[0] * 2 ** min(failures, 10)))
+                failures += 1
+            else:
+                failures = 0
+
+    async def flush(self) -> None:
+        """Report all there is, now.
+
+        Raises:
+            LeasefsError: the ledger did not take it; what it has not answered is still in the journal.
+        """
+        async with self._sending:
+            while await self._one_report():
+                pass
+
+    async def _one_report(self) -> bool:
+        until = self._settled[0].after if self._settled else None
+        notes = _first(self._journal.unanswered(IN_ONE_REPORT), until)
+        if notes:
+            await self._send_notes(notes)
+        elif self._settled:
+            await self._send_settled()
+        else:
+            return False
+        return True
+
+    async def _send_notes(self, notes: dict[int, Note]) -> None:
+        told = await trio.to_thread.run_sync(_measured, self._root_fd, list(notes.values()))
+        try:
+            answer = await self._send(self._notes_call(told))
+        except InvalidRequest as error:
+            # Sent again it would be refused again, and hold up all that comes after.
+            log.warning("the ledger does not take %d intents: %s", len(notes), error.message)
+            answer = {}
+        try:
+            self._journal.answered(max(notes))
+        except OSError as error:
+            # Then the next mount tells them once more, which changes nothing.
+            log.warning("the journal cannot say what the ledger has: %s", error.strerror)
+        if answer.get("stale"):
+            self._stale(answer["stale"])
+
+    def _notes_call(self, told: list[Note]) -> api.Call:
+        header = self._header
+        return api.report_intents(header.tree, told, host=header.host, root=header.root)
+
+    async def _send_settled(self) -> None:
+        first = next(iter(self._journal.unanswered(1)), None)
+        seen_at_s = self._settled[0].as_of_wall_s
+        batch: list[Settlement] = []
+        for one in self._settled:
+            early = first is None or one.after < first
+            if len(batch) == IN_ONE_REPORT or one.as_of_wall_s != seen_at_s or not early:
+                break
+            batch.append(one)
+        told = [one.told for one in batch]
+        try:
+            await self._send(api.settle_intents(self._header.tree, told, as_of_wall_s=seen_at_s))
+        except InvalidRequest as error:
+            log.warning("the ledger does not settle %d intents: %s", len(batch), error.message)
+        for _ in batch:
+            self._settled.popleft()
+
+    async def _send(self, call: api.Call) -> api.Body:
+        return await self._transport.send(call, timeout_s=_TIMEOUT_S)
+
+
+def _first(notes: dict[int, Note], until: int | None) -> dict[int, Note]:
+    """Those up to number `until` that fit into one request."""
+    taken: dict[int, Note] = {}
+    room = PATH_CHARACTERS_IN_ONE_REPORT
+    for number, note in notes.items():
+        if room <= 0 or (until is not None and number > until):
+            break
+        taken[number] = note
+        room -= len(note["path"]) + len(note["other"])
+    return taken
+
+
+def _measured(root_fd: int, notes: list[Note]) -> list[Note]:
+    """The notes with the sizes that their paths have now, 0 for what is not there."""
+    return [{**note, "size": _size_bytes(root_fd, os.fsencode(note["path"]))} for note in notes]
+
+
+def _size_bytes(root_fd: int, path: bytes) -> int:
+    above, _, name = path.rstrip(b"/").rpartition(b"/")
+    with suppress(OSError):
+        directory_fd = open_directory(root_fd, above)
+        try:
+            return os.stat(name, dir_fd=directory_fd, follow_symlinks=False).st_size
+        finally:
+            os.close(directory_fd)
+    return 0

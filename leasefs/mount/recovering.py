@@ -1,0 +1,133 @@
+"""What earlier mounts of this tree left behind: their journals, and what they had not seen committed (P8, P9).
+
+Whoever mounts a tree next tells the ledger what the dead mounts could not, keeps what they left uncommitted, and
+looks after it from then on, also if the old agent never comes back.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+import trio
+
+from leasefs.client import api
+from leasefs.core.errors import InvalidRequest, LeasefsError
+from leasefs.mount.intent_report import IN_ONE_REPORT
+from leasefs.mount.journal import dead_journals
+from leasefs.mount.rescuing import Owner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable
+
+    from leasefs.client.transport import Transport
+    from leasefs.mount.intents import IntentLog
+    from leasefs.mount.journal import DeadJournal, Header, Left
+    from leasefs.mount.looking import Looking
+    from leasefs.mount.rescuing import Rescuer
+
+log = logging.getLogger(__name__)
+
+_TIMEOUT_S = 10.0
+_RETRY_S = (0.5, 30.0)
+
+
+class Recovery:
+    """Takes over from the dead mounts of one tree, once."""
+
+    def __init__(
+        self,
+        directory: str,
+        header: Header,
+        transport: Transport,
+        intents: IntentLog,
+        looking: Looking,
+        rescuer: Rescuer,
+        own_tokens: Callable[[], Container[int]],
+    ) -> None:
+        """`directory` is that of the tree's journals; `own_tokens` are those of the leases held here now."""
+        self._directory = directory
+        self._header = header
+        self._transport = transport
+        self._intents = intents
+        self._looking = looking
+        self._rescuer = rescuer
+        self._own_tokens = own_tokens
+
+    async def run(self) -> None:
+        """Do it; while the ledger is away, again and again."""
+        wait_s = _RETRY_S[0]
+        while True:
+            try:
+                await self._take_over()
+            except LeasefsError as error:
+                log.info("earlier mounts are not recovered yet: %s", error.message)
+                await trio.sleep(wait_s)
+                wait_s = min(_RETRY_S[1], 2 * wait_s)
+            else:
+                return
+
+    async def _take_over(self) -> None:
+        dead: list[tuple[DeadJournal, Left]] = []
+        for journal in dead_journals(self._directory):
+            left = journal.left()
+            if left is None:
+                log.warning("%s is no journal that can be read; it is left alone", journal.path)
+                continue
+            await self._replay(left)
+            dead.append((journal, left))
+        tokens = frozenset[int]().union(*(left.tokens for _, left in dead))
+        found = await self._uncommitted(tokens)
+        for intent in found:
+            self._intents.adopt(
+                os.fsencode(intent["path"]),
+                intent["lease"],
+                intent["token"],
+                intent["commit"] if intent["state"] == "committed" else "",
+                intent["blob"] if intent["state"] == "committed" else "",
+            )
+        await self._looking.look()
+        await self._keep([intent for intent in found if intent["token"] in tokens])
+        for journal, _ in dead:
+            journal.remove()
+        self._looking.git_changed()
+
+    async def _replay(self, left: Left) -> None:
+        header, notes = left.header, left.notes
+        for start in range(0, len(notes), IN_ONE_REPORT):
+            call = api.report_intents(
+                header.tree,
+                notes[start : start + IN_ONE_REPORT],
+                host=header.host,
+                root=header.root,
+                recovered=True,
+                agent=header.agent,
+                harness=header.harness,
+            )
+            try:
+                await self._send(call)
+            except InvalidRequest as error:
+                log.warning("notes of %s are not taken: %s", header.session, error.message)
+        log.warning("recovered %d notes of %s's mount", len(notes), header.agent)
+
+    async def _uncommitted(self, dead_tokens: frozenset[int]) -> list[api.Body]:
+        """What the ledger has of this tree under leases that no live mount looks after."""
+        call = api.intents(territory=self._header.territory, tree=self._header.tree)
+        answer = await self._send(call)
+        own = self._own_tokens()
+        return [
+            one
+            for one in answer["intents"]
+            if (one["token"] in dead_tokens or not one["held"]) and one["token"] not in own
+        ]
+
+    async def _keep(self, left: Iterable[api.Body]) -> None:
+        """Rescue what is still dirty, lease by lease."""
+        owners = {Owner(i["lease"], i["token"], i["agent"], i["harness"]) for i in left}
+        for owner in sorted(owners):
+            paths = self._intents.dirty_of(owner.token)
+            await self._rescuer.rescue(owner, paths, "its mount died")
+
+    async def _send(self, call: api.Call) -> api.Body:
+        return await self._transport.send(call, timeout_s=_TIMEOUT_S)

@@ -1,0 +1,168 @@
+"""Keeping the uncommitted work of a lease that ends against its holder's will (P9).
+
+The snapshot is a commit in the tree's own repository, made in a worker thread from the tree beneath. Made again
+of the same bytes it is the same one, so whatever fails on the way to the ledger is simply done again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from leasefs.client import api
+from leasefs.client.paths import private_dir, state_dir
+from leasefs.core.errors import InvalidRequest, LeasefsError
+from leasefs.core.paths import text
+from leasefs.vcs.errors import VcsError
+from leasefs.vcs.gitdir import find_git
+from leasefs.vcs.rescue import About, RescueMade, bare_repository, snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from leasefs.client.transport import Transport
+    from leasefs.mount.journal import Header
+    from leasefs.vcs.gitdir import GitDir
+    from leasefs.vcs.worktree import WorkTree
+
+log = logging.getLogger(__name__)
+
+_TIMEOUT_S = 10.0
+_RETRY_S = 5.0
+_NAMES_TOLD = 50
+
+
+class Owner(NamedTuple):
+    """Whose work is kept, and under which lease it was done."""
+
+    lease: str
+    token: int
+    agent: str
+    harness: str
+    globs: tuple[str, ...] = ()
+
+
+class _Untold(NamedTuple):
+    """A rescue of which the ledger has still to hear."""
+
+    call: api.Call
+    id: str
+
+
+class Rescuer:
+    """Makes rescues of one tree and tells the ledger of them, as often as it takes."""
+
+    def __init__(
+        self,
+        tree: WorkTree,
+        header: Header,
+        transport: Transport,
+        wall_s: Callable[[], float],
+    ) -> None:
+        self._tree = tree
+        self._header = header
+        self._transport = transport
+        self._wall_s = wall_s
+        self._untold: deque[_Untold] = deque()
+        self._some = trio.Event()
+        self._one = trio.Lock()
+
+    async def rescue(
+        self, owner: Owner, paths: Sequence[bytes], reason: str, *, ends: bool = False
+    ) -> RescueMade | None:
+        """Keep these paths; None if that failed, which is logged: nobody could do anything about it here.
+
+        With `ends` their intents are over: the holder leaves them in the rescue.
+        """
+        if not paths:
+            return None
+        header = self._header
+        about = About(
+            lease=owner.lease,
+            token=owner.token,
+            agent=owner.agent,
+            harness=owner.harness,
+            globs=owner.globs,
+            reason=reason,
+            wall_s=self._wall_s(),
+            territory=header.territory,
+            tree=header.tree,
+            by=header.agent,
+        )
+        try:
+            made = await trio.to_thread.run_sync(_snapshot, self._tree, header.tree, paths, about)
+        except (VcsError, LeasefsError, OSError) as error:
+            log.error("the uncommitted work of %s is NOT kept: %s", owner.lease, error)  # noqa: TRY400
+            return None
+        log.warning("%s: kept %d paths of %s in %s", reason, len(made.paths), owner.lease, made.ref)
+        self._untold.append(_Untold(self._call(about, made, ends=ends), made.id))
+        self._some.set()
+        return made
+
+    def _call(self, about: About, made: RescueMade, *, ends: bool) -> api.Call:
+        names = [text(path) for path in made.paths]
+        rescue = {
+            "id": made.id,
+            "territory": about.territory,
+            "tree": about.tree,
+            "lease": about.lease,
+            "token": about.token,
+            "agent": about.agent,
+            "harness": about.harness,
+            "globs": list(about.globs),
+            "ref": made.ref,
+            "commit": made.commit,
+            "paths": len(names),
+            "names": names[:_NAMES_TOLD],
+            "reason": about.reason,
+            "wall_s": about.wall_s,
+            "host": self._header.host,
+            "root": self._header.root,
+        }
+        return api.report_rescue(rescue, contained=names if ends else [])
+
+    async def run(self) -> None:
+        """Tell the ledger of each rescue, for ever."""
+        while True:
+            await self._some.wait()
+            self._some = trio.Event()
+            try:
+                await self.flush()
+            except LeasefsError as error:
+                log.info("rescues not reported yet: %s", error.message)
+                self._some.set()
+                await trio.sleep(_RETRY_S)
+
+    async def flush(self) -> None:
+        """Tell of all that were made. Raises LeasefsError if the ledger does not answer."""
+        async with self._one:
+            while self._untold:
+                untold = self._untold[0]
+                try:
+                    await self._transport.send(untold.call, timeout_s=_TIMEOUT_S)
+                except InvalidRequest as error:
+                    log.warning("the ledger does not take rescue %s: %s", untold.id, error.message)
+                self._untold.popleft()
+
+
+def _snapshot(tree: WorkTree, tree_id: str, paths: Sequence[bytes], about: About) -> RescueMade:
+    with _repository(tree, tree_id) as repository:
+        return snapshot(repository, tree.root_fd, paths, about, shown_at=tree.shown_at)
+
+
+@contextmanager
+def _repository(tree: WorkTree, tree_id: str) -> Iterator[GitDir]:
+    """The tree's own, or one of ours for a tree that has none."""
+    gitdir = find_git(tree.root_fd, tree.around())
+    if gitdir is not None:
+        with gitdir:
+            yield gitdir
+        return
+    directory = os.path.join(private_dir(os.path.join(state_dir(), "rescues")), f"{tree_id}.git")
+    with bare_repository(directory) as bare:
+        yield bare
