@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 class Op(Enum):
     """An operation that changes the tree, by its system call's name."""
 
+    __hash__ = object.__hash__  # each is one object; Enum's own is written in Python
+
     OPEN = "open for writing"
     WRITE = "write"
     TRUNCATE = "truncate"

@@ -110,6 +110,8 @@ class Inodes:
         # Called with each directory that becomes known, before it has a name.
         self.on_directory: Callable[[Node], None] | None = None
         self._next_synthetic = FIRST_SYNTHETIC
+        # Counts whatever may have changed the path of a directory that had one.
+        self.moves = 0
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -204,6 +206,8 @@ class Inodes:
             if node is parent:
                 return
             self._part(parent, node)
+            if node.children:
+                self.moves += 1
         if node.parent is None:
             node.parent, node.name = parent, name
         else:
@@ -227,6 +231,8 @@ class Inodes:
 
     def lose_name(self, node: Node, parent: Node, name: bytes) -> None:
         """The node is no longer at this name."""
+        if node.kind != stat.S_IFREG:
+            self.moves += 1
         if node.parent is parent and node.name == name:
             node.parent, node.name = None, b""
             if node.more:
@@ -285,14 +291,16 @@ class Inodes:
         if node is None:
             return []
         node.lookups = max(0, node.lookups - lookups)
+        if node.lookups or node.children:
+            return []
         gone: list[Node] = []
         waiting = [node]
         while waiting:
             node = waiting.pop()
             if node.lookups or node.children or node is self.root or node.number not in self._nodes:
                 continue
-            waiting.extend(parent for parent, _ in node.names())
             for parent, name in node.names():
+                waiting.append(parent)
                 self.lose_name(node, parent, name)
             del self._nodes[node.number]
             self._drop_key(node)

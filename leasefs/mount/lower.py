@@ -60,6 +60,8 @@ class Lower:
         # Where /proc says what each of our descriptors leads to.
         self._links_fd = os.open(b"/proc/self/fd", _DIRECTORY)
         self._above_all = self._text_of_root()
+        # Where directories lay when that was asked last: what /proc said, `Inodes.moves`, and the path.
+        self._lay_at: dict[Node, tuple[bytes, int, bytes]] = {}
 
     # -- directories ---------------------------------------------------------------------------
 
@@ -119,6 +121,7 @@ class Lower:
 
     def forget(self, node: Node) -> None:
         """Close what is held open for a node that is gone."""
+        self._lay_at.pop(node, None)
         fd = self._directories.pop(node, -1)
         if fd >= 0:
             os.close(fd)
@@ -136,23 +139,47 @@ class Lower:
         while self._directories:
             os.close(self._directories.popitem()[1])
 
-    def confirm(self, directory: Node, path: bytes) -> None:
-        """Check that `directory` still lies at `path`; ESTALE if somebody moved it or one above.
+    def path(self, directory: Node) -> bytes:
+        """The path of a directory that lies where the kernel was told.
 
         The write check judges paths, while a descriptor follows its directory wherever it goes: a
         directory renamed through another mount must not be written under its old name.
-        """
-        if path and not self._lies_at(directory, path):
-            self._drop_chain(directory)
-            raise stale("directory was moved")
 
-    def _lies_at(self, directory: Node, path: bytes) -> bool:
+        Raises:
+            OSError: ESTALE if somebody moved it or one above; ENOENT if it has no name any more.
+        """
+        if directory is self._inodes.root:
+            return b""
         try:
             here = self._text_of(self.directory(directory))
         except OSError as error:
-            if error.errno != errno.ENAMETOOLONG:
-                raise
-            return self._is_reached_by_names(directory)
+            if error.errno == errno.ENAMETOOLONG:
+                return self._confirmed(directory, b"")
+            self._named(directory)
+            raise
+        lay_at = self._lay_at.get(directory)
+        if lay_at is not None and here == lay_at[0] and lay_at[1] == self._inodes.moves:
+            return lay_at[2]
+        return self._confirmed(directory, here)
+
+    def _confirmed(self, directory: Node, here: bytes) -> bytes:
+        path = self._named(directory)
+        if not (self._lies_at(path, here) if here else self._is_reached_by_names(directory)):
+            self._drop_chain(directory)
+            raise stale("directory was moved")
+        if here:
+            if len(self._lay_at) >= self._limit:
+                self._lay_at.clear()
+            self._lay_at[directory] = here, self._inodes.moves, path
+        return path
+
+    def _named(self, directory: Node) -> bytes:
+        path = self._inodes.path(directory)
+        if path is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        return path
+
+    def _lies_at(self, path: bytes, here: bytes) -> bool:
         if here == self._above_all + path:
             return True
         self._above_all = self._text_of_root()
