@@ -15,17 +15,19 @@ from leasefs.client import api
 from leasefs.client.blocking import Link
 from leasefs.client.find import live_mounts
 from leasefs.client.understand import Roots
-from leasefs.core.errors import LedgerUnavailable
+from leasefs.core.errors import Denied, LeasefsError, LedgerUnavailable
 from leasefs.core.globs import parse_glob
 from leasefs.vcs.commit_paths import brought_along, staged_paths
 from leasefs_cli.mount_link import MountLink
 from leasefs_cli.place import mount_near, roots_of
+from leasefs_cli.printing import tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from leasefs.client.find import MountFound
     from leasefs.core.globs import Glob
+    from leasefs_cli.tree import Tree
 
 _TIMEOUT_S = 5.0
 
@@ -87,8 +89,19 @@ def committer() -> Committer | None:
     tree = find_tree(None)
     if tree is None:
         return None
-    roots = Roots(tree.root)
     named = os.environ.get("LEASEFS_AGENT", "")
+    try:
+        return _outside(tree, named)
+    except Denied as error:
+        if named:
+            raise
+        # A person whose home is not fit to hold anything of leasefs does not take part.
+        tell(f"the commit was checked against no lease: {error.message}")
+        return None
+
+
+def _outside(tree: Tree, named: str) -> Committer:
+    roots = Roots(tree.root)
     mounts = [one for one in live_mounts() if one.source == tree.root and named in ("", one.agent)]
     if len(mounts) == 1:
         return _through(mounts[0], roots)
@@ -135,7 +148,7 @@ def judge_commit(who: Committer) -> Verdict:
         return Verdict(_over(trusted, paths))
     try:
         leases = who.link.send(api.leases(who.territory))["leases"]
-    except LedgerUnavailable as error:
+    except (LedgerUnavailable, Denied) as error:
         return _judged_alone(who, paths, known, error)
     mine = [*trusted, *_holdings(lease for lease in leases if who.owns(lease))]
     others = _holdings(lease for lease in leases if not who.owns(lease))
@@ -146,7 +159,7 @@ def judge_commit(who: Committer) -> Verdict:
 
 
 def _judged_alone(
-    who: Committer, paths: list[bytes], known: list[_Holding], error: LedgerUnavailable
+    who: Committer, paths: list[bytes], known: list[_Holding], error: LeasefsError
 ) -> Verdict:
     """With the ledger away a mount still knows what it never held; a shell knows nothing (P12)."""
     if who.mount is None:

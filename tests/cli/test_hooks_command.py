@@ -215,6 +215,15 @@ def test_with_the_ledger_away_it_says_what_was_not_checked(installed: Any, repo:
     assert git("commit", "-q", "-m", "mine", LEASEFS_LEDGER=away).stderr == ""
 
 
+def test_a_home_that_leasefs_cannot_use_stops_agents_alone(installed: Any, repo: Path) -> None:
+    stage("src/a")
+    nowhere = "/proc/nowhere"
+    done = git("commit", "-q", "-m", "a", ok=(1,), LEASEFS_AGENT="ada", XDG_STATE_HOME=nowhere)
+    assert "leasefs: /proc/nowhere" in done.stderr
+    done = git("commit", "-q", "-m", "mine", XDG_STATE_HOME=nowhere)
+    assert "the commit was checked against no lease: /proc/nowhere" in done.stderr
+
+
 def test_a_merge_brings_what_it_brings(installed: Any, repo: Path) -> None:
     claim(installed, "ada", "src/**")
     git("checkout", "-q", "-b", "theirs")
