@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from leasefs.testing.agents import agent_mount
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -250,3 +252,19 @@ def test_the_history_tells_of_successes(
     lint()
     (line,) = installed("log", "--type", "fresh-recorded").out.splitlines()
     assert "lint succeeded on src/** (2 files)" in line
+
+
+@pytest.mark.mount
+def test_in_a_mount_the_tree_is_the_mounts_and_its_agent_is_named(
+    installed: Any, repo: Path, tmp_path: Path
+) -> None:
+    words = ("fresh", "--key", "lint", "src/**", "--", "true")
+    (tmp_path / "mount").mkdir()
+    with agent_mount(str(repo), str(tmp_path / "mount"), "ada") as ada:
+        ran = installed("-C", ada.root, *words)
+        assert ran.err == "leasefs: lint runs: it never succeeded under this key\n"
+        assert "(by ada on " in installed("-C", ada.root, *words).err
+        assert "lint is fresh" in installed("-C", str(repo), *words).err
+        ada.claim("src/**")
+        ada.write("src/a", "changed")
+        assert "src/a changed since it succeeded" in installed("-C", ada.root, *words).err
