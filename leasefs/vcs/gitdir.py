@@ -50,6 +50,14 @@ class GitDir:
         """Like `git_path`, for the common directory."""
         return f"/proc/self/fd/{self.common_fd}"
 
+    def of_clone(self) -> GitDir:
+        """The common directory as a git directory by itself, on this one's descriptor; not to be closed.
+
+        For what concerns no single worktree. In one, git finds the refs by the real path of the common directory
+        (get_common_dir_noenv()), which a mount may cover.
+        """
+        return GitDir(self.common_fd, self.common_fd, self.inside_tree)
+
     def common_real_path(self) -> bytes:
         """The absolute path at which the common directory was opened (proc(5)); equal for all worktrees of a clone."""
         return os.readlink(f"/proc/self/fd/{self.common_fd}".encode())
@@ -90,8 +98,9 @@ class Around:
 def find_git(root_fd: int, around: Around | None = None) -> GitDir | None:
     """Open the git directory of the tree at `root_fd`; None if there is no `.git`.
 
-    Only the root itself is looked at, never its parents. The caller closes the result. A `.git` file that names an
-    absolute path in the tree `around` is followed there by descriptor: a mount may cover the path.
+    Only the root itself is looked at, never its parents. The caller closes the result. A `.git` file that leads to a
+    place in the tree `around` is followed there by descriptor: a mount may cover the path, and `..` leads into a mount,
+    too (follow_dotdot() in fs/namei.c).
 
     Raises:
         BadGitFile: `.git` is a symbolic link, malformed, or leads to something that is not a git directory.
@@ -106,13 +115,18 @@ def find_git(root_fd: int, around: Around | None = None) -> GitDir | None:
         return _with_common(_open(b".git", root_fd, os.O_NOFOLLOW), inside_tree=True)
     if stat.S_ISREG(mode):
         target = _pointer(root_fd, b".git", b"gitdir: ")
-        below = around.beneath(target) if around else None
+        below = around.beneath(_absolute(target, root_fd)) if around else None
         if around and below is not None:
             return _with_common(_open(below, around.root_fd), inside_tree=False)
         return _with_common(_open(target, root_fd), inside_tree=False)
     raise BadGitFile(
         ".git is neither a directory nor a regular file (symbolic links are not followed)"
     )
+
+
+def _absolute(target: bytes, directory_fd: int) -> bytes:
+    """`target`, which may be relative to the open directory, as an absolute path."""
+    return os.path.join(os.readlink(f"/proc/self/fd/{directory_fd}".encode()), target)
 
 
 def _with_common(git_fd: int, *, inside_tree: bool) -> GitDir:

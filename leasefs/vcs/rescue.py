@@ -8,7 +8,14 @@ from __future__ import annotations
 from leasefs.vcs.rescue_record import About, KeptPath, Kind, Problem, Rescue
 from leasefs.vcs.rescue_restore import Restored, restore
 from leasefs.vcs.rescue_snapshot import RescueMade, snapshot
-from leasefs.vcs.rescue_store import bare_repository, content, drop, read, rescues
+from leasefs.vcs.rescue_store import (
+    bare_repository,
+    content,
+    drop,
+    place_outside,
+    read,
+    rescues,
+)
 
 __all__ = [
     "About",
@@ -21,6 +28,7 @@ __all__ = [
     "bare_repository",
     "content",
     "drop",
+    "place_outside",
     "read",
     "rescues",
     "restore",

@@ -87,8 +87,8 @@ def snapshot(
     tree = WorkTree(root_fd, tuple(shown_at))
     owner = os.fstat(repository.common_fd)
     try:
-        with quarantine(repository, owner) as new:
-            return _Snapshot(new, tree, about).make(sorted(set(paths)))
+        with quarantine(repository.of_clone(), owner) as new:
+            return _Snapshot(repository, new, tree, about).make(sorted(set(paths)))
     except (GitFailed, OSError) as error:
         trouble = f"the uncommitted paths of lease {about.lease} could not be kept: {error}"
         raise RescueFailed(trouble) from error
@@ -97,7 +97,8 @@ def snapshot(
 class _Snapshot:
     """One snapshot in the making."""
 
-    def __init__(self, new: Quarantine, tree: WorkTree, about: About) -> None:
+    def __init__(self, repository: GitDir, new: Quarantine, tree: WorkTree, about: About) -> None:
+        self._repository = repository
         self._new = new
         self._tree = tree
         self._root_fd = tree.root_fd
@@ -107,13 +108,13 @@ class _Snapshot:
 
     def make(self, given: Sequence[bytes]) -> RescueMade:
         spelt = {path.removesuffix(b"/"): path for path in given if self._is_fit(path)}
-        with Bases(self._new.gitdir, self._tree, self._new.owner) as bases:
+        with Bases(self._repository, self._tree, self._new.owner) as bases:
             head = bases.head
             seen = dict(self._looked_at(bases, spelt))
             self._problems |= bases.problems
         kept = self._kept(seen)
         # Git is started anew for this: reading large files may have taken longer than it is given.
-        with Bases(self._new.gitdir, self._tree, self._new.owner, head) as bases:
+        with Bases(self._repository, self._tree, self._new.owner, head) as bases:
             tree = make_tree(self._new, bases, _changes(kept))
         problems = [Problem(path, why) for path, why in sorted(self._problems.items())]
         made = store(self._new, tree, head, self._about, kept, problems)

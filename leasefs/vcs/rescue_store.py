@@ -5,6 +5,7 @@ The refs lie in the common directory, so all worktrees of a clone see them. Ever
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from contextlib import contextmanager
@@ -96,6 +97,7 @@ def rescues(repository: GitDir) -> list[Rescue]:
         GitFailed: the repository cannot be read.
     """
     owner = os.fstat(repository.common_fd)
+    repository = repository.of_clone()
     arguments = ["for-each-ref", "--format=%(refname)", PREFIX]
     refs = run_git(repository, arguments, owner=owner).decode(errors="surrogateescape").split()
     with Objects(repository, owner) as objects:
@@ -109,7 +111,7 @@ def read(repository: GitDir, rescue_id: str) -> Rescue:
         NoSuchRescue: there is none of this id, or its ref holds something else.
         GitFailed: the repository cannot be read.
     """
-    with Objects(repository, os.fstat(repository.common_fd)) as objects:
+    with Objects(repository.of_clone(), os.fstat(repository.common_fd)) as objects:
         if not RESCUE_ID.fullmatch(rescue_id) or not objects.commit(PREFIX + rescue_id):
             raise NoSuchRescue(
                 f"no rescue {rescue_id!r} in this repository; `leasefs rescue list` lists them"
@@ -144,7 +146,7 @@ def blob(repository: GitDir, id_: str) -> Iterator[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            **child_options(repository, owner),
+            **child_options(repository.of_clone(), owner),
         )
     except OSError as error:
         raise GitFailed(f"git cannot be run: {error.strerror}; install git") from error
@@ -159,6 +161,7 @@ def drop(repository: GitDir, rescue_id: str) -> None:
         GitFailed: git could not.
     """
     owner = os.fstat(repository.common_fd)
+    repository = repository.of_clone()
     ref = PREFIX + rescue_id
     listed = run_git(repository, ["for-each-ref", "--format=%(refname)", PREFIX], owner=owner)
     if ref not in listed.decode(errors="surrogateescape").split():
@@ -183,6 +186,12 @@ def bare_repository(directory: str) -> Iterator[GitDir]:
         raise RescueFailed(f"{directory} cannot be opened: {error.strerror}") from error
     with GitDir(fd, os.dup(fd), inside_tree=False) as gitdir:
         yield gitdir
+
+
+def place_outside(state_directory: str, root_path: str) -> str:
+    """Where the rescues of a tree without git lie, by the tree's own path: a directory for `bare_repository`."""
+    name = hashlib.sha256(os.fsencode(root_path)).hexdigest()[:16]
+    return os.path.join(state_directory, "rescues", f"{name}.git")
 
 
 def _init(directory: str) -> None:

@@ -12,7 +12,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from leasefs.core.paths import ancestors
-from leasefs.vcs.errors import VcsError
+from leasefs.vcs.errors import GitFailed, VcsError
+from leasefs.vcs.head import head_commit
 from leasefs.vcs.objects import GITLINK, TREE, Entry, Objects, parse_tree
 from leasefs.vcs.plumbing import run_git
 from leasefs.vcs.worktree import NestedRoots, WorkTree, open_nested
@@ -57,18 +58,20 @@ class Bases:
     ) -> None:
         """Start git; GitFailed if it is not installed. `head` is a commit that takes HEAD's place, "" for none."""
         self._resources = ExitStack()
+        self._gitdir = gitdir
+        self._owner = owner
         self._tree = tree
         self._nested = NestedRoots(tree.root_fd)
         self._known: dict[bytes, _Base | None] = {}
         #: what could not be asked, and why
         self.problems: dict[bytes, str] = {}
-        self.objects = self._resources.enter_context(Objects(gitdir, owner))
+        self.objects = self._resources.enter_context(Objects(gitdir.of_clone(), owner))
         self.head = self._head() if head is None else head
         self._own = _Base(self.objects, self.head)
 
     def _head(self) -> str:
         try:
-            return self.objects.commit("HEAD")
+            return _commit_of_head(self._gitdir, self._owner, self.objects)
         except VcsError as error:
             self.problems[b""] = f"HEAD cannot be read, so what was before is not known: {error}"
             return ""
@@ -158,12 +161,23 @@ class Bases:
             )
             if repository is None:
                 return None
-            objects = Objects(repository.gitdir, repository.owner)
-            self._resources.enter_context(objects)
-            return _Base(objects, objects.commit("HEAD"))
+            gitdir, owner = repository.gitdir, repository.owner
+            objects = self._resources.enter_context(Objects(gitdir.of_clone(), owner))
+            return _Base(objects, _commit_of_head(gitdir, owner, objects))
         except VcsError as error:
             self.problems[inside] = f"the repository there cannot be read: {error}"
             return None
+
+
+def _commit_of_head(gitdir: GitDir, owner: os.stat_result, objects: Objects) -> str:
+    """The commit that HEAD names, "" if none yet; GitFailed if it cannot be read."""
+    head = head_commit(gitdir)
+    if not head:
+        with Objects(gitdir, owner) as own:
+            return own.commit("HEAD")
+    if not objects.commit(head):
+        raise GitFailed(f"commit {head} is missing in the repository")
+    return head
 
 
 def is_strange(path: bytes, mode: int) -> bool:

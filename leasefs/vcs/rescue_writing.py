@@ -36,7 +36,8 @@ class Writer:
     """Writes below `root_fd` what `repository` holds. `at` is the path it is busy with, `done` counts its steps."""
 
     def __init__(self, repository: GitDir, root_fd: int) -> None:
-        self._repository = repository
+        self._repository = repository.of_clone()
+        self._owner = os.fstat(repository.common_fd)
         self._root_fd = root_fd
         self.at = b""
         self.done = 0
@@ -53,7 +54,7 @@ class Writer:
         small = [entry for entry in contents if entry.size <= _SMALL_BYTES]
         for at in range(0, len(small), _BATCH):
             # One git for many of them; it has a time limit, so a long list takes several.
-            with Objects(self._repository, os.fstat(self._repository.common_fd)) as self._objects:
+            with Objects(self._repository, self._owner) as self._objects:
                 self._each(self._write_small, small[at : at + _BATCH])
         # Last: a directory may not be writable, and lies below others that may not be searched.
         self._each(self._set_mode, upwards, Kind.DIRECTORY)

@@ -362,6 +362,41 @@ def test_a_tree_without_git(make_tree: Callable[[str], GitTree], tmp_path: Path)
         pass
 
 
+@pytest.mark.root
+@pytest.mark.parametrize("name", ["repo", "linked"])
+def test_a_tree_that_a_mount_covers(
+    repo: GitTree, make_tree: Callable[[str], GitTree], name: str
+) -> None:
+    """A file system mounted over the trees stands for an in-place mount: nothing beneath is reachable by path."""
+    inner = make_tree("inner")
+    inner.git("init", "-q")
+    _commit(inner, x=b"1")
+    _commit(repo, a=b"1")
+    repo.git("worktree", "add", "-q", "../linked")
+    tree = make_tree(name)
+    tree.git("submodule", "--quiet", "add", os.fsdecode(inner.path), "mods/inner")
+    tree.write(b"mods/inner/x", b"2")
+    tree.write(b"a", b"2")
+    gitdir, root_fd = tree.open_git(), tree.open_root()
+    covered = [make_tree(which).path for which in ("repo", "linked")]
+    for path in covered:
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", path], check=True)
+    try:
+        made = snapshot(gitdir, root_fd, [b"a", b"mods/inner/x"], ABOUT)
+        assert (len(made.paths), made.problems) == (2, ())
+        # A linked tree's submodules have their repositories in the main tree's, which is covered as well.
+        in_submodule = "modified" if name == "repo" else "created"
+        changes = [entry.change for entry in read(gitdir, made.id).paths]
+        assert changes == ["modified", in_submodule]
+        assert b"".join(content(gitdir, made.id, b"mods/inner/x")) == b"2"
+        assert [found.id for found in rescues(gitdir)] == ["L17"]
+        drop(gitdir, made.id)
+        assert all(os.listdir(path) == [] for path in covered)
+    finally:
+        for path in covered:
+            subprocess.run(["umount", path], check=True)
+
+
 # -- nothing else is touched -------------------------------------------------------------------
 
 
