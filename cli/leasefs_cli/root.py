@@ -39,6 +39,7 @@ class Root(LazyGroup):
                     "release": "Give leases back, or withdraw waiting claims.",
                     "heartbeat": "Renew leases that leasefs cannot see you using.",
                     "run": "Claim, run a command, release.",
+                    "rescue": "Find work that was kept when its lease ended, and put it back.",
                     "fresh": "Run a check only if something changed since it last succeeded.",
                 }
             ),

@@ -55,6 +55,7 @@ def test_the_commands_are_these() -> None:
         *("who", "why", "log", "doctor", "completion"),
         *("ledger", "ledger serve", "ledger status", "ledger stop"),
         "fresh",
+        *("rescue", "rescue list", "rescue show", "rescue apply", "rescue drop"),
         *("hooks", "hooks install", "hooks uninstall", "hooks status", "hooks run"),
     }
 
