@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
@@ -29,7 +30,7 @@ from leasefs.core.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
     from leasefs.client.ids import Credentials
     from leasefs.client.transport import Transport
@@ -95,6 +96,11 @@ class Lessee:
         self._leaving, self._to_leave = trio.open_memory_channel[str](math.inf)
         # Awaited with each revoked lease before its ground opens; nothing is written under it any more then.
         self.before_leaving: Callable[[str], Awaitable[None]] | None = None
+        # Awaited with the globs of each new exclusive lease before anything is written under it.
+        self.before_adopting: Callable[[list[str]], Awaitable[None]] | None = None
+        self._adopting, self._to_adopt = trio.open_memory_channel[tuple[Mapping[str, Any], int]](
+            math.inf
+        )
 
     # -- Holdings -------------------------------------------------------------------------------
 
@@ -147,6 +153,7 @@ class Lessee:
             nursery.start_soon(self._events.run)
             nursery.start_soon(self._refusals.run)
             nursery.start_soon(self._leave)
+            nursery.start_soon(self._adopt)
 
     async def end(self, within_s: float = 2.0) -> None:
         """End the session, its leases are free at once; given up after `within_s`."""
@@ -277,6 +284,7 @@ class Lessee:
         """Take a grant into the view; one that was waited for is confirmed by a heartbeat first."""
         if answer["state"] not in {"granted", "lapsed"} or answer["session"] != self.session:
             return answer
+        await self._prepare(answer)
         taken = self._trust.granted(answer, sent_s)
         if not taken and self._trust.why_ended(answer["lease"]) is None:
             raise LeaseLost(
@@ -302,7 +310,22 @@ class Lessee:
             self._heard_early.append((claim, token))
             return
         self._waiting.discard(lease_id)
-        self._heartbeats.heard_granted(claim, token)
+        if self.before_adopting is None:
+            self._heartbeats.heard_granted(claim, token)
+        else:
+            self._adopting.send_nowait((claim, token))
+
+    async def _adopt(self) -> None:
+        """Take over what was waited for, once its ground is ready for it."""
+        async for claim, token in self._to_adopt:
+            await self._prepare(claim)
+            self._heartbeats.heard_granted(claim, token)
+
+    async def _prepare(self, claim: Mapping[str, Any]) -> None:
+        id_ = claim.get("lease") or claim["id"]
+        is_new = self._trust.lease(id_) is None and self._trust.why_ended(id_) is None
+        if self.before_adopting is not None and is_new and claim["mode"] == "exclusive":
+            await self.before_adopting(claim["globs"])
 
     def _heard_revoked(self, lease_id: str) -> None:
         if self.before_leaving is None:

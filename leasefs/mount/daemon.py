@@ -32,6 +32,7 @@ from leasefs.mount.control_server import ControlServer, refusal
 from leasefs.mount.mountpoint import MountOptions, check
 from leasefs.mount.refusals import RefusalLog
 from leasefs.mount.registry import control_socket, registered
+from leasefs.mount.releasing import ReleaseGate
 from leasefs.mount.serve import serve
 from leasefs.mount.telling_git import git_told
 from leasefs.mount.work import Work, opened_tree
@@ -96,9 +97,10 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
         refusals = RefusalLog(lessee.refused)
         with opened_tree(options.source) as root_fd:
             work = Work(root_fd, options.mountpoint, lessee, link, tree.project)
-            about["tree"] = work.tree
+            about["tree"] = work.tree_id
+            releases = ReleaseGate(lessee, work, work.tree, tree.project)
             control = ControlServer(
-                lessee, link, refusals, about, tree.owner_uid, work.release, revive
+                lessee, link, refusals, about, tree.owner_uid, releases.release, revive
             )
             async with git_told(options.source, wanted=config.fsmonitor) as about["fsmonitor"]:
                 await _serve_all(options, lessee, control, refusals, about, ready, work)

@@ -1,0 +1,77 @@
+"""What others left uncommitted in this very tree, kept before a new holder can write over it (P9).
+
+Their mount may be asleep, or gone; it cannot keep anything now. So whoever is granted their ground does it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import trio
+
+from leasefs.client import api
+from leasefs.core.globs import parse_glob
+from leasefs.mount.rescuing import Owner
+from leasefs.vcs.errors import VcsError
+from leasefs.vcs.reconcile import WorkTree, dirty_below, standings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from leasefs.client.transport import Transport
+    from leasefs.mount.journal import Header
+    from leasefs.mount.rescuing import Rescuer
+
+_TIMEOUT_S = 10.0
+
+
+class Inheritance:
+    """Keeps the uncommitted work of other agents in one tree."""
+
+    def __init__(
+        self, tree: WorkTree, header: Header, transport: Transport, rescuer: Rescuer
+    ) -> None:
+        self._tree = tree
+        self._header = header
+        self._transport = transport
+        self._rescuer = rescuer
+
+    async def keep(self, texts: Iterable[str]) -> None:
+        """Rescue what is uncommitted of others below these globs, lease by lease.
+
+        Raises:
+            LeasefsError: the ledger cannot be asked.
+        """
+        globs = [parse_glob(text) for text in texts]
+        left: dict[Owner, list[bytes]] = {}
+        for intent in await self._of_others():
+            path = os.fsencode(intent["path"])
+            # Of a directory that moved, anything below may be meant.
+            if path.endswith(b"/") or any(glob.matches(path) for glob in globs):
+                owner = Owner(intent["lease"], intent["token"], intent["agent"], intent["harness"])
+                left.setdefault(owner, []).append(path)
+        for owner, paths in sorted(left.items()):
+            dirty = await trio.to_thread.run_sync(_dirty, self._tree, paths)
+            await self._rescuer.rescue(owner, dirty, f"its ground went to {self._header.agent}")
+
+    async def _of_others(self) -> list[api.Body]:
+        call = api.intents(territory=self._header.territory, tree=self._header.tree, state="dirty")
+        answer = await self._transport.send(call, timeout_s=_TIMEOUT_S)
+        return [
+            one
+            for one in answer["intents"]
+            if one["agent"] != self._header.agent and not one["held"]
+        ]
+
+
+def _dirty(tree: WorkTree, paths: list[bytes]) -> list[bytes]:
+    """Those that still differ from HEAD; all of them where git cannot say."""
+    files = [path for path in paths if not path.endswith(b"/")]
+    whole = [path for path in paths if path.endswith(b"/")]
+    try:
+        found = standings(tree, files, {})
+        below = list(dirty_below(tree, whole)) if whole else []
+    except VcsError:
+        return files
+    return [path for path, one in found.items() if one is None or one.dirty] + below
