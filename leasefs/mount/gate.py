@@ -71,7 +71,6 @@ class Gate:
         self.holdings = holdings
         self.refusals = refusals
         self.intents = NoIntents() if intents is None else intents
-        self._keeps_intents = intents is not None
 
     def admit(self, op: Op, targets: Sequence[Target], pid: int = 0) -> Allowed:
         """The verdict about a change of these names that is made as soon as this returns.
@@ -85,10 +84,18 @@ class Gate:
         verdict = decide(op, targets, self.holdings.view, self.holdings.now_s())
         if isinstance(verdict, Refused):
             raise Unsettled(verdict)
-        if verdict.lease is not None and self._keeps_intents:
-            for path, kind, other in intended(op, targets):
-                self.intend(path, kind, pid, other)
+        lease, intents = verdict.lease, self.intents
+        if lease is not None:
+            for target in targets:
+                whole = target.whole_tree or target.aliases
+                if whole or not intents.is_ahead(target.path, lease.token):
+                    self._write_ahead(op, targets, pid)
+                    break
         return verdict
+
+    def _write_ahead(self, op: Op, targets: Sequence[Target], pid: int) -> None:
+        for path, kind, other in intended(op, targets):
+            self.intend(path, kind, pid, other)
 
     def intend(self, path: bytes, kind: str, pid: int, other: bytes = b"") -> None:
         """Write ahead that the path changes, unless no lease of ours covers it. Raises OSError."""

@@ -66,6 +66,10 @@ def _name(target: Target) -> bytes:
 class Intents(Protocol):
     """What the operations need: to say that a change is about to be made."""
 
+    def is_ahead(self, path: bytes, token: int) -> bool:
+        """Whether `ahead` has nothing to do for this path, changed again under the lease with this token."""
+        ...
+
     def ahead(self, path: bytes, kind: str, lease: HeldLease, pid: int, other: bytes = b"") -> None:
         """`path` is about to change under this lease. Raises OSError if that cannot be journalled."""
         ...
@@ -77,6 +81,10 @@ class Intents(Protocol):
 
 class NoIntents:
     """For trees that nobody keeps a ledger of."""
+
+    def is_ahead(self, path: bytes, token: int) -> bool:
+        """Nothing is kept, so nothing is missing."""
+        return True
 
     def ahead(self, path: bytes, kind: str, lease: HeldLease, pid: int, other: bytes = b"") -> None:
         """Nothing is kept."""
@@ -136,11 +144,16 @@ class IntentLog:
         # Set whenever a path is touched for the first time in an epoch.
         self.touched: Callable[[], None] = lambda: None
 
+    def is_ahead(self, path: bytes, token: int) -> bool:
+        """See `Intents`."""
+        known = self._known.get(path)
+        return known is not None and known.epoch == self._epoch and known.token == token
+
     def ahead(self, path: bytes, kind: str, lease: HeldLease, pid: int, other: bytes = b"") -> None:
         """See `Intents`. A directory's path ends in a slash: everything below changes."""
-        known = self._known.get(path)
-        if known is not None and known.epoch == self._epoch and known.token == lease.token:
+        if self.is_ahead(path, lease.token):
             return
+        known = self._known.get(path)
         if known is None or known.token != lease.token or known.commit:
             self._journal.note(self._note(path, kind, lease.lease_id, lease.token, pid, other))
             known = Uncommitted(lease.lease_id, lease.token, self._epoch, self._head(path))
