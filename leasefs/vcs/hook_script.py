@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+NAMES = ("pre-commit", "commit-msg", "pre-push")
 KEPT_IN = "before-leasefs"
 _FIRST_LINE = b"#!/bin/sh\n"
 _BEGIN, _END = b"# >>> leasefs hooks >>>", b"# <<< leasefs hooks <<<"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from leasefs.vcs.errors import VcsError
 from leasefs.vcs.hook_script import (
     KEPT_IN,
+    NAMES,
     has_lines,
     is_own,
     lines,
@@ -32,7 +33,6 @@ from leasefs.vcs.own_git import own_git
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-NAMES = ("pre-commit", "commit-msg", "pre-push")
 _LIMIT_BYTES = 1 << 20
 _EXECUTABLE = 0o111
 

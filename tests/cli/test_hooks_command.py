@@ -136,7 +136,7 @@ def test_a_commit_that_sweeps_in_anothers_path_is_refused(installed: Any, repo: 
     done = git("commit", "-q", "-m", "mine", ok=(1,), LEASEFS_AGENT="ada")
     assert head() == before
     held, free, refused = done.stderr.splitlines()
-    assert held.startswith(f"leasefs: docs/b: held by bo (shell), {theirs} docs/** (")
+    assert held.startswith(f"leasefs: docs/b: held by bo (shell), {theirs} docs/** (expires in ")
     assert free == "leasefs: free: no lease of ada covers it"
     assert refused.startswith("leasefs: not committed: 2 of its paths are not under your leases; ")
     assert "git restore --staged docs/b" in refused

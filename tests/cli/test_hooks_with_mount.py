@@ -82,7 +82,7 @@ def test_the_mount_says_who_commits_and_under_which_lease(mount: Callable[[str],
     bo.write("docs/b")
     git(ada.root, "add", "-A")
     said = git(ada.root, "commit", "-q", "-m", "all", ok=1, LEASEFS_AGENT="bo")
-    assert f"docs/b: held by bo (test), {theirs} docs/** (" in said
+    assert f"docs/b: held by bo (test), {theirs} docs/** (expires in " in said
     git(ada.root, "restore", "--staged", "docs/b")
     assert git(ada.root, "commit", "-q", "-m", "mine") == ""
     git(bo.root, "add", "docs/b")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasefs.vcs.errors import GitFailed
-from leasefs.vcs.hook_script import own_script, takes_lines, with_lines, without_lines
-from leasefs.vcs.hooks import NAMES, HookProblem, hooks_place, install, status, uninstall
+from leasefs.vcs.hook_script import NAMES, own_script, takes_lines, with_lines, without_lines
+from leasefs.vcs.hooks import HookProblem, hooks_place, install, status, uninstall
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,8 @@ import click
 
 from leasefs.core.errors import InvalidRequest
 from leasefs.vcs.errors import VcsError
-from leasefs.vcs.hooks import NAMES, HooksPlace, hooks_place, install
+from leasefs.vcs.hook_script import NAMES
+from leasefs.vcs.hooks import HooksPlace, hooks_place, install
 from leasefs_cli.hook_rows import as_json_rows, say_hooks
 from leasefs_cli.printing import say_json
 from leasefs_cli.teaching import json_option, teaching_command

@@ -11,9 +11,7 @@ from leasefs.client import api
 from leasefs.core.errors import ClaimConflict, InvalidRequest, LeasefsError
 from leasefs.core.paths import shown, text
 from leasefs.vcs.errors import VcsError
-from leasefs.vcs.hooks import NAMES
-from leasefs.vcs.project_file import read_project_file
-from leasefs.vcs.trailers import add_trailers
+from leasefs.vcs.hook_script import NAMES
 from leasefs_cli.committing import committer, judge_commit
 from leasefs_cli.lease_rows import until, who_is
 from leasefs_cli.printing import say_json, tell
@@ -22,7 +20,6 @@ from leasefs_cli.teaching import json_option, teaching_command
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from leasefs.client.understand import Roots
     from leasefs_cli.committing import Committer, Uncovered, Verdict
 
 PATHS_SHOWN = 10
@@ -66,8 +63,8 @@ def command(name: str, arguments: tuple[str, ...], as_json: bool) -> None:
         return
     try:
         verdict = _judged(who)
-        if name == "commit-msg" and _wants_trailer(who.roots):
-            add_trailers(_message_in(arguments), "Lease", verdict.leases)
+        if name == "commit-msg":
+            _add_trailers(who, verdict, arguments)
     except VcsError as error:
         raise InvalidRequest(str(error)) from error
     if as_json:
@@ -101,18 +98,25 @@ def _judged(who: Committer) -> Verdict:
     return verdict
 
 
+def _add_trailers(who: Committer, verdict: Verdict, arguments: tuple[str, ...]) -> None:
+    """Name the leases, where the project wants that."""
+    from leasefs.vcs.project_file import read_project_file
+    from leasefs.vcs.trailers import add_trailers
+
+    root = who.roots.mountpoint
+    root_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        wanted = read_project_file(root_fd, root).trailer
+    finally:
+        os.close(root_fd)
+    if wanted:
+        add_trailers(_message_in(arguments), "Lease", verdict.leases)
+
+
 def _message_in(arguments: tuple[str, ...]) -> str:
     if len(arguments) != 1:
         raise click.UsageError("commit-msg is given the file of the message, and nothing else")
     return arguments[0]
-
-
-def _wants_trailer(roots: Roots) -> bool:
-    root_fd = os.open(roots.mountpoint, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        return read_project_file(root_fd, roots.mountpoint).trailer
-    finally:
-        os.close(root_fd)
 
 
 def _refuse(who: Committer, verdict: Verdict) -> NoReturn:
@@ -136,9 +140,10 @@ def _words(one: Uncovered, agent: str) -> str:
     if one.held is None:
         return f"{path}: no lease of {agent} covers it"
     lease = one.held
-    if lease["agent"] == agent and lease["state"] != "revoked":
+    if lease["agent"] == agent and lease["mode"] == "shared":
         return f"{path}: your lease {lease['lease']} over it is shared, and under that nobody may write"
-    return f"{path}: held by {who_is(lease)}, {lease['lease']} {' '.join(lease['globs'])} ({until(lease)})"
+    ends = until(lease) if lease["state"] == "lapsed" else f"expires in {until(lease)}"
+    return f"{path}: held by {who_is(lease)}, {lease['lease']} {' '.join(lease['globs'])} ({ends})"
 
 
 def _advice(found: Sequence[Uncovered], who: Committer) -> str:
