@@ -101,9 +101,11 @@ def child_options(
 
     `environment` is added to what names the repository; `pass_fds` to the descriptors that the child inherits.
     """
+    umask = _umask_of(owner)
     if os.geteuid() or (owner and not owner.st_uid):
         owner = None
     return {
+        "umask": umask,
         "env": _environment(gitdir) | _home_of(owner) | dict(environment or {}),
         "pass_fds": (gitdir.fd, gitdir.common_fd, *pass_fds),
         "user": owner.st_uid if owner else None,
@@ -128,6 +130,20 @@ def config_values(
     arguments = ["config", "-z", *typed, "--get-all", key]
     output = run_git(gitdir, arguments, absent_status=_NOT_SET, owner=owner)
     return output.split(b"\0")[:-1]
+
+
+def _umask_of(owner: os.stat_result | None) -> int:
+    """A umask that gives others what they have of `owner`; -1 for our own.
+
+    Ours would not do: a mount sets its process's to each caller's around what it creates for them.
+    """
+    if owner is None:
+        return -1
+    umask = 0
+    for shift in (0, 3):
+        others = owner.st_mode >> shift & 0o7
+        umask |= ((0 if others & 4 else 0o5) | (0 if others & 2 else 0o2)) << shift
+    return umask
 
 
 def _home_of(owner: os.stat_result | None) -> dict[str, str]:

@@ -64,6 +64,8 @@ def quarantine(gitdir: GitDir, owner: os.stat_result) -> Iterator[Quarantine]:
     try:
         with as_owner(owner), _opened(b"objects", gitdir.common_fd) as objects_fd:
             os.mkdir(name, 0o700, dir_fd=objects_fd)
+            # The umask may be a caller's of a mount at this moment.
+            os.chmod(name, 0o700, dir_fd=objects_fd)
     except OSError as error:
         raise RescueFailed(f"the repository cannot be written: {error.strerror}") from error
     try:

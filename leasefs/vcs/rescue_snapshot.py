@@ -75,20 +75,24 @@ def snapshot(
     Args:
         repository: where the objects and the ref go: the tree's own, or one of `bare_repository`.
         root_fd: the tree. Nothing is read but through it.
-        paths: relative to the root; a directory may end in a slash.
+        paths: relative to the root, at least one; a directory may end in a slash.
         about: whose they are, and why they are kept.
         shown_at: absolute paths at which a mount shows the tree: they are not followed.
 
     Raises:
+        ValueError: `paths` is empty.
         RescueFailed: the repository cannot be written, the disk is full, git is missing or failed. Nothing was kept.
     """
     if not RESCUE_ID.fullmatch(about.lease) or len(about.lease) > _LONGEST_LEASE:
         raise RescueFailed(f"{about.lease!r} is no lease's id, so no rescue can be named after it")
+    given = sorted(set(paths))
+    if not given:
+        raise ValueError("no paths are given, so there is nothing to keep")
     tree = WorkTree(root_fd, tuple(shown_at))
     owner = os.fstat(repository.common_fd)
     try:
         with quarantine(repository.of_clone(), owner) as new:
-            return _Snapshot(repository, new, tree, about).make(sorted(set(paths)))
+            return _Snapshot(repository, new, tree, about).make(given)
     except (GitFailed, OSError) as error:
         trouble = f"the uncommitted paths of lease {about.lease} could not be kept: {error}"
         raise RescueFailed(trouble) from error

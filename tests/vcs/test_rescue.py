@@ -583,6 +583,40 @@ def test_objects_belong_to_the_repositorys_owner(
     assert rescues(repo.open_git()) == []
 
 
+@pytest.mark.parametrize(("mode", "umask"), [(0o755, 0o777), (0o700, 0o000), (0o2770, 0o077)])
+def test_objects_are_as_open_as_the_repository_whatever_our_umask(
+    repo: GitTree, mode: int, umask: int
+) -> None:
+    """A mount's process has another caller's umask for moments."""
+    git = repo.path + b"/.git"
+    if mode & 0o2000:
+        repo.git("config", "core.sharedRepository", "group")
+    subprocess.run(
+        ["chmod", "-R", f"u=rwX,g={'rwX' if mode & 0o020 else 'rX'},o=rX", git], check=True
+    )
+    for directory, _, _ in os.walk(git):
+        os.chmod(directory, mode)
+    repo.write(b"a", b"1")
+    gitdir, root_fd = repo.open_git(), repo.open_root()
+    before = tree_state(git)
+    ours = os.umask(umask)
+    try:
+        snapshot(gitdir, root_fd, [b"a"], ABOUT)
+    finally:
+        os.umask(ours)
+    for path, (found, _) in tree_state(git).items():
+        if path not in before:
+            wanted = (
+                mode if stat.S_ISDIR(found) else mode & (0o444 if b"objects/" in path else 0o644)
+            )
+            assert stat.S_IMODE(found) & 0o777 & ~0o020 == wanted & 0o777 & ~0o020, path
+
+
+def test_nothing_to_keep_is_a_mistake(repo: GitTree) -> None:
+    with pytest.raises(ValueError, match="no paths"):
+        _keep(repo)
+
+
 @pytest.mark.root
 def test_a_hard_link_brings_no_secret_into_anothers_repository(
     repo: GitTree, tmp_path: Path
