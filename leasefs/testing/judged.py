@@ -103,8 +103,9 @@ def snapshot(directory: bytes, *, with_git: bool = False) -> Snapshot:
     """Every file below, and every directory that holds none."""
     found: Snapshot = {}
     for at, directories, files in os.walk(directory):
-        if not with_git and at == directory:
-            directories.remove(b".git")
+        if not with_git:
+            directories[:] = [name for name in directories if name != b".git"]
+            files = [name for name in files if name != b".git"]
         links = [name for name in directories if os.path.islink(os.path.join(at, name))]
         for name in (*files, *links):
             path = os.path.join(at, name)

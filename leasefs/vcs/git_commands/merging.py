@@ -1,8 +1,8 @@
 """What a merge of trees would give, worked out by git itself in a directory of its own (git-merge-tree(1)).
 
-New objects go to a temporary directory; the repository's are read beside it (an object that would have been made anew
-is marked as used, by its time, as by any git command). Configured merge drivers are programs, so
-they are not run: where there are some, every path that the other side changed counts.
+New objects go to a temporary directory, from which the repository's can be read. (One that would have been made anew is
+marked as used, by its time, as by any git command.) Configured merge drivers are programs, so they are not run: where
+there are some, every path that the other side changed counts.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from leasefs.vcs.errors import GitFailed
 from leasefs.vcs.git_commands.effects import CannotTell
+from leasefs.vcs.git_commands.objects import borrow_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,13 +34,9 @@ class Merges:
     """Merges one after the other from the tree `current`; `changed` is every path that one of them changes."""
 
     def __init__(self, view: View, directory: str, current: str) -> None:
-        objects = f"/proc/self/fd/{view.place.gitdir.common_fd}/objects"
         self._view = view
         self._directory = directory
-        self._variables = _WHO | {
-            "GIT_OBJECT_DIRECTORY": f"{directory}/objects",
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects,
-        }
+        self._variables = _WHO | {"GIT_OBJECT_DIRECTORY": f"{directory}/objects"}
         self._drivers = sorted(_drivers(view))
         self.current = current
         self.changed: Names = frozenset()
@@ -124,8 +121,8 @@ class Merges:
 def merges(view: View, current: str) -> Iterator[Merges]:
     """Merges into the tree `current`, in a temporary directory that is taken away at the end."""
     with private_directory(view) as directory:
-        os.mkdir(f"{directory}/objects")
-        os.chown(f"{directory}/objects", *_owner(directory))
+        borrow_objects(view.place.gitdir, f"{directory}/objects")
+        give(directory)
         yield Merges(view, directory, current)
 
 
@@ -138,6 +135,16 @@ def private_directory(view: View) -> Iterator[str]:
             status = os.fstat(view.place.gitdir.fd)
             os.chown(directory, status.st_uid, status.st_gid)
         yield directory
+
+
+def give(directory: str) -> None:
+    """Everything below belongs to whom `directory` belongs."""
+    if os.geteuid():
+        return
+    owner = _owner(directory)
+    for at, directories, files in os.walk(directory):
+        for name in (*directories, *files):
+            os.chown(f"{at}/{name}", *owner, follow_symlinks=False)
 
 
 def _owner(path: str) -> tuple[int, int]:

@@ -7,14 +7,13 @@ what is left out of the tree.
 from __future__ import annotations
 
 import os
-import shutil
 from typing import TYPE_CHECKING
 
 from leasefs.vcs.beneath import read_file
 from leasefs.vcs.errors import GitFailed
 from leasefs.vcs.git_commands import tables
 from leasefs.vcs.git_commands.effects import CannotTell, Effect, Nothing, Paths
-from leasefs.vcs.git_commands.merging import private_directory
+from leasefs.vcs.git_commands.merging import give, private_directory
 
 if TYPE_CHECKING:
     from leasefs.vcs.git_commands.view import Names, View
@@ -114,7 +113,7 @@ def _moved(view: View, patterns: bytes, *, cone: bool) -> Names:
                 file.write(read_file(view.place.gitdir.fd, b"index", _LIMIT_BYTES))
         except FileNotFoundError:
             return frozenset()
-        _give(view, directory)
+        give(directory)
         variables = {"GIT_DIR": git, "GIT_WORK_TREE": tree}
         settings = (
             "core.sparseCheckout=true",
@@ -134,12 +133,3 @@ def _head(view: View) -> bytes:
     if commit is None:
         raise CannotTell(f"there is no commit yet (tree {tree})")
     return commit.encode() + b"\n"
-
-
-def _give(view: View, directory: str) -> None:
-    if os.geteuid():
-        return
-    status = os.fstat(view.place.gitdir.fd)
-    for at, directories, files in os.walk(directory):
-        for name in (".", *directories, *files):
-            shutil.chown(f"{at}/{name}", status.st_uid, status.st_gid)

@@ -31,6 +31,9 @@ _STAT = re.compile(
     rb"([^\0]+)\0  ctime: (\d+):\d+\n  mtime: (\d+):\d+\n  dev: \d+\tino: \d+\n  uid: \d+\tgid: \d+\n"
     rb"  size: (\d+)\tflags: ([0-9a-f]+)\n"
 )
+# Filters are programs: not run. A file that needs one and whose times say nothing counts as changed.
+_FILTER = re.compile(rb"filter\..*\.(clean|smudge|process)", re.DOTALL)
+_REQUIRED = re.compile(rb"filter\..*\.required", re.DOTALL)
 _CONFIG = (b"GIT_CONFIG", b"HOME", b"XDG_CONFIG_HOME")
 # What of the process's own settings our questions need; none of them starts a program.
 _PASSED_ON = (
@@ -169,14 +172,16 @@ class View:
     def dirty(self, specs: Sequence[bytes] = ()) -> Names:
         """Tracked paths that git would write anew to make them what the index says.
 
-        Those of other content, and those that only look so: git goes by the file's times and size (ie_match_stat()).
+        Submodules that are there stay as they are. Those of other content, and those that only look so: git goes by the file's times and size (ie_match_stat()).
         """
         listed = self.ask("ls-files", "-z", "--debug", "--", *specs, tree=True)
         entries = _STAT.findall(listed)
         if len(entries) != listed.count(b"\n  mtime: ") or bool(entries) != bool(listed):
             return self.tracked(specs)  # another format, or a name that looks like one
         looks = frozenset(entry[0] for entry in entries if self._looks_changed(*entry))
-        return looks | self.names("ls-files", "-m", "-z", specs=specs, tree=True)
+        found = looks | self.names("ls-files", "-m", "-z", specs=specs, tree=True)
+        kept = {path for path in found if self.place.tree.kind(path) == stat.S_IFDIR}
+        return found - (kept & self.submodules()) if kept else found
 
     def widened(self, paths: Names) -> Names:
         """With what stands in the way of `paths`: a directory where a file goes, a file where a directory goes."""
@@ -244,6 +249,8 @@ class View:
 
     def _passed_on(self) -> list[str]:
         chosen = [(key, self.config[key][-1]) for key in _PASSED_ON if key in self.config]
+        chosen += [(key, b"") for key in self.config if _FILTER.fullmatch(key)]
+        chosen += [(key, b"false") for key in self.config if _REQUIRED.fullmatch(key)]
         return [word for key, value in chosen for word in ("-c", os.fsdecode(key + b"=" + value))]
 
 
