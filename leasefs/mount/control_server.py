@@ -42,7 +42,7 @@ Release = Callable[[str, str, Mapping[str, str]], Awaitable[api.Body]]
 LONGEST_WAIT_S = 300.0
 STREAM_SILENCE_S = 50.0
 _FORWARD_TIMEOUT_S = 10.0
-_READS = frozenset({"leases", "queue", "who", "sessions", "status", "events"})
+_READS = frozenset({"leases", "queue", "who", "sessions", "status", "events", "intents", "rescues"})
 
 # The ledger's own table, for the codes that can come through here; what is not named is a 400.
 STATUS_OF = {
@@ -140,6 +140,8 @@ class ControlServer:
                 return await self._lease(request, lease_id)
             case ["leases", lease_id, "revoke"]:
                 return await self._revoke(request, lease_id)
+            case ["rescues", rescue_id] if request.method == "DELETE":
+                return 200, await self._forward(api.drop_rescue(rescue_id))
             case [read] if read in _READS:
                 return await self._read(request, read)
         raise NotFound(f"{request.path} is not served by a mount; ask the ledger itself")
