@@ -17,6 +17,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from leasefs.core.paths import is_normal
 from leasefs.vcs.beneath import NotRegular, TooLarge, open_directory, read_file
 from leasefs.vcs.errors import RulesRefused
 from leasefs.vcs.excludes import Excludes, load_excludes
@@ -161,19 +162,21 @@ class IgnoreRules:
     def _answer(self, path: bytes, is_dir: bool) -> bool:
         if self._excludes.distrust is not None or not _well_formed(path) or _is_git(path):
             return False
-        tracked = self._tracked
-        if (
-            tracked.is_tracked(path)
-            or tracked.has_tracked_below(path)
-            or tracked.is_below_tracked(path)
-        ):
-            return False
         parent, _, name = path.rpartition(b"/")
         directory = self._directory(parent)
         if name == b".gitignore" and not directory.ignored:
             # It is read, so it decides about other paths, though it may be ignored itself (`.*`).
             return False
-        return directory.ignores(path, is_dir)
+        # Most paths are not ignored, and need no search of the index.
+        return directory.ignores(path, is_dir) and not self._concerns_tracked(path)
+
+    def _concerns_tracked(self, path: bytes) -> bool:
+        tracked = self._tracked
+        return (
+            tracked.is_tracked(path)
+            or tracked.has_tracked_below(path)
+            or tracked.is_below_tracked(path)
+        )
 
     def _directory(self, path: bytes) -> _Directory:
         """The rules in directory `path`, built from the nearest ancestor whose rules are known."""
@@ -294,4 +297,4 @@ def _is_git(path: bytes) -> bool:
 
 def _well_formed(path: bytes) -> bool:
     """Not absolute, empty, or with NUL or dot components; such a path comes from no kernel and is no one's scratch."""
-    return b"\0" not in path and not any(part in (b"", b".", b"..") for part in path.split(b"/"))
+    return path != b"" and is_normal(path)
