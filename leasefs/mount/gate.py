@@ -98,8 +98,11 @@ class Gate:
             self.intend(path, kind, pid, other)
 
     def intend(self, path: bytes, kind: str, pid: int, other: bytes = b"") -> None:
-        """Write ahead that the path changes, unless no lease of ours covers it. Raises OSError."""
-        lease = self.holdings.view.writable(path, self.holdings.now_s())
+        """Write ahead that the path changes, unless no lease of ours covers it. Raises OSError.
+
+        No glob matches a name with a slash at its end; a directory moves under the lease over its own name.
+        """
+        lease = self.holdings.view.writable(path.removesuffix(b"/"), self.holdings.now_s())
         if lease is not None:
             self.intents.ahead(path, kind, lease, pid, other)
 

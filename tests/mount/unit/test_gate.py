@@ -12,14 +12,16 @@ from trio.testing import wait_all_tasks_blocked
 from leasefs.core.held import HeldView
 from leasefs.core.policy import Op, Reason, Target
 from leasefs.mount.errnos import Refusal
-from leasefs.mount.gate import Gate, Wanting
+from leasefs.mount.gate import Gate, Unsettled, Wanting
 from leasefs.mount.handles import OpenFile
 from leasefs.mount.inodes import Node
 from leasefs.mount.refusals import KEPT, RefusalLog
 from leasefs.testing.static_holdings import StaticHoldings, held
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from leasefs.core.held import HeldLease
 
 
 def gate_over(holdings: StaticHoldings) -> Gate:
@@ -182,3 +184,33 @@ async def test_the_log_keeps_the_last_refusals() -> None:
     kept = [record.path for record in log.newest_first()]
     assert kept == [b"%d" % at for at in range(KEPT + 4, 4, -1)]
     assert len(holdings.refusals) == KEPT + 5
+
+
+class Noted:
+    """Stands in for the log of intents."""
+
+    def __init__(self) -> None:
+        self.paths: list[tuple[bytes, str]] = []
+
+    def ahead(self, path: bytes, kind: str, lease: HeldLease, pid: int, other: bytes = b"") -> None:
+        self.paths.append((path, lease.lease_id))
+
+    def follow(self, turn: Callable[[], int]) -> None:
+        """Nothing is looked at."""
+
+
+@pytest.mark.parametrize("glob", ["**", "src/**", "src/{}", "src"])
+def test_a_directory_that_moves_is_an_intent_under_whatever_glob(glob: str) -> None:
+    """P8: all that is below it changes, and no glob matches its name with a slash at the end."""
+    globs = [glob.format("old"), glob.format("new"), "src/old/**", "src/new/**"]
+    holdings = StaticHoldings(HeldView([held(1, *globs)]))
+    noted = Noted()
+    gate = Gate(holdings, RefusalLog(holdings.refused), noted)
+    targets = [Target(b"src/old", whole_tree=True), Target(b"src/new", whole_tree=True)]
+    if glob == "src":
+        with pytest.raises(Unsettled):
+            gate.admit(Op.RENAME, targets)
+        assert noted.paths == []
+    else:
+        gate.admit(Op.RENAME, targets)
+        assert noted.paths == [(b"src/old/", "lease-1"), (b"src/new/", "lease-1")]
