@@ -192,6 +192,9 @@ class Noted:
     def __init__(self) -> None:
         self.paths: list[tuple[bytes, str]] = []
 
+    def is_ahead(self, path: bytes, token: int) -> bool:
+        return False
+
     def ahead(self, path: bytes, kind: str, lease: HeldLease, pid: int, other: bytes = b"") -> None:
         self.paths.append((path, lease.lease_id))
 
