@@ -109,17 +109,18 @@ def lease(lease_id: str, wait_s: float = 0.0) -> Call:
 
 
 def release(
-    lease_id: str, *, key: str, require: str = "committed", dirty: str = "refuse", note: str = ""
+    lease_id: str, *, key: str, require: str | None = None, dirty: str = "refuse", note: str = ""
 ) -> Call:
     """Give back a lease, or withdraw a waiting claim.
 
-    `require` (none, committed, pushed) is what its intents must have come to; `dirty` (refuse, keep, force,
+    `require` (none, committed, pushed) is what its intents must have come to: if None, what the mount's project
+    asks for, of a ledger committed. `dirty` (refuse, keep, force,
     rescued; to a mount's control socket also rescue) what to do if they have not; `note` is for whoever
     holds the ground next.
     """
     query = _query(
         key=key,
-        require=None if require == "committed" else require,
+        require=require,
         dirty=None if dirty == "refuse" else dirty,
         note=note or None,
     )
@@ -188,9 +189,15 @@ def intents(territory: str | None = None, **wanted: str | None) -> Call:
     return Call("GET", "/v1/intents" + _query(territory=territory, **wanted))
 
 
-def report_foreign_writes(tree: str, changes: Iterable[Body]) -> Call:
-    """What changed in a tree beside all mounts: `{path, what, wall_s}` (ForeignAnswer)."""
-    body: Body = {"tree": tree, "changes": list(changes)}
+def report_foreign_writes(
+    tree: str, changes: Iterable[Body], *, how: str = "beside", about: str = ""
+) -> Call:
+    """What changed in a tree that no lease stood for: `{path, what, wall_s}` (ForeignAnswer).
+
+    `how` is beside (all mounts), git (it moved history there) or commit (one that got past the hooks), and
+    `about` names that command or commit.
+    """
+    body: Body = {"tree": tree, "changes": list(changes), "how": how, "about": about}
     return Call("POST", "/v1/foreign-writes", body, needs_session=True)
 
 

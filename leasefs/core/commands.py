@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from leasefs.core.events import WriteRefused
-from leasefs.core.intents import ForeignChange, IntentKind, OnDirty, Outcome, Require
+from leasefs.core.intents import ForeignChange, IntentKind, OnDirty, Outcome, Require, Unleased
 from leasefs.core.lease import DEFAULT_TTL_S, Mode
 from leasefs.core.records import Fresh, Rescue
 
@@ -175,11 +175,13 @@ class ForeignReport(Struct, frozen=True):
 
 
 class ReportForeignWrites(Command, frozen=True):
-    """A mount reports what others changed in its tree beside it."""
+    """A mount reports what changed in its tree that no lease stood for; `about` names a commit or a command."""
 
     session: str
     tree: str
     changes: tuple[ForeignReport, ...]
+    how: Unleased = Unleased.BESIDE
+    about: str = ""
 
 
 class ReportRescue(Command, frozen=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from leasefs.core.intents import ForeignChange, Outcome
+from leasefs.core.intents import ForeignChange, Outcome, Unleased
 from leasefs.core.records import Claim, Fresh, HandOff, Holder, Intent, Rescue, Session
 
 
@@ -208,21 +208,32 @@ class IntentsSettled(Event, frozen=True, tag="intents-settled"):
 
 
 class ForeignWrite(Struct, frozen=True):
-    """A change of a tree that came through no mount; `holder` has the lease that covers the path."""
+    """A change of a tree that came through no mount.
+
+    `holder` has the lease that covers the path; `session` is the holder's, which hears of it.
+    """
 
     path: str
     what: ForeignChange
     wall_s: float
     holder: Holder | None = None
+    session: str = ""
 
 
 class ForeignWrites(Event, frozen=True, tag="foreign-writes"):
-    """A batch of foreign writes that a mount of the tree saw."""
+    """A batch of foreign writes that a mount of the tree saw.
+
+    `events_lost` says that the kernel dropped events, and these are what was found different afterwards:
+    what came and went meanwhile is not among them.
+    """
 
     session: str
     agent: str
     tree: str
     changes: tuple[ForeignWrite, ...]
+    how: Unleased = Unleased.BESIDE
+    about: str = ""
+    events_lost: bool = False
 
 
 class Rescued(Event, frozen=True, tag="rescued"):

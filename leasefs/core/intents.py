@@ -51,6 +51,17 @@ class ForeignChange(StrEnum):
     MODE = "mode"
 
 
+class Unleased(StrEnum):
+    """How a change came about that no lease stood for."""
+
+    BESIDE = "beside"
+    """Beside all mounts: a host tool, root, an editor outside."""
+    GIT = "git"
+    """Git moved history through a mount, and the path then differs from HEAD."""
+    COMMIT = "commit"
+    """A commit holds it, which got past the hooks."""
+
+
 class Require(StrEnum):
     """What must have become of a lease's intents before it is released: a territory's policy."""
 

@@ -221,6 +221,8 @@ def report_foreign_writes(draft: Draft, command: ReportForeignWrites) -> Decisio
     session = session_of(draft.state, command.session)
     check_tree(command.tree)
     _check_count(len(command.changes))
+    if len(command.about) > MAX_TEXT_LENGTH:
+        raise InvalidRequest("what a report is about must not be endless")
     changes = tuple(
         ForeignWrite(
             change.path,
@@ -231,7 +233,11 @@ def report_foreign_writes(draft: Draft, command: ReportForeignWrites) -> Decisio
         for change in command.changes
     )
     if changes:
-        draft.emit(ForeignWrites(session.id, session.agent, command.tree, changes))
+        draft.emit(
+            ForeignWrites(
+                session.id, session.agent, command.tree, changes, command.how, command.about
+            )
+        )
     held = tuple(
         HeldPath(one.path, one.holder.agent, one.holder.lease)
         for one in changes

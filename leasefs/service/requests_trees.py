@@ -23,6 +23,7 @@ from leasefs.core.intents import (
     IntentKind,
     IntentState,
     Outcome,
+    Unleased,
 )
 from leasefs.core.lease import MAX_GLOBS
 from leasefs.core.paths import MAX_TREE_PATH_BYTES
@@ -115,11 +116,13 @@ class ForeignWritesBody(Body, frozen=True):
 
     tree: Name
     changes: Annotated[tuple[ForeignBody, ...], Meta(max_length=MAX_NOTES)]
+    how: Unleased = Unleased.BESIDE
+    about: Line = ""
 
     def command(self, session: str) -> ReportForeignWrites:
         """The command of this session."""
         changes = tuple(ForeignReport(**_fields(one)) for one in self.changes)
-        return ReportForeignWrites(session, self.tree, changes)
+        return ReportForeignWrites(session, self.tree, changes, self.how, self.about)
 
 
 class SnapshotBody(Body, frozen=True):
