@@ -82,7 +82,8 @@ def claimed(
     """A granted lease, for what is done within; a shell's session that got nothing is ended.
 
     Whatever cuts that short leaves no new claim behind: Ctrl-C, SIGTERM or SIGHUP at any moment, an
-    answer that could not be written. Unless `quiet`, stderr tells what was understood (not with JSON, which says it) and the waiting.
+    answer that could not be written. Unless `quiet`, stderr tells the waiting and, where JSON does not say it, what
+    was understood and what lies on the ground.
 
     Raises:
         ClaimConflict, Deadlock, WaitTimedOut: as the queue has it.
@@ -109,6 +110,8 @@ def claimed(
                 _tell_meanings(wish.globs, meanings)
             if answer["state"] == "waiting":
                 answer = _wait(place, answer, wish.wait_s, quiet=quiet)
+            if not quiet and not as_json:
+                _tell_inherited(answer)
             yield Claimed(answer, key, is_new)
         except BaseException as failure:
             if not isinstance(failure, LeasefsError) or failure.code == "unavailable":
@@ -176,6 +179,15 @@ def _tell_meanings(globs: Sequence[str], meanings: Sequence[Understood]) -> None
     for typed, meaning in zip(globs, meanings, strict=True):
         if not _plain(typed, meaning):
             tell(f"{typed!r} is taken for {meaning.meaning}")
+
+
+def _tell_inherited(answer: api.Body) -> None:
+    """Say what lies on the ground, if anything does."""
+    if any((answer.get("inherits") or {}).values()):
+        from leasefs_cli.inherited_words import inherited_lines
+
+        for line in inherited_lines(answer):
+            tell(line)
 
 
 def _plain(typed: str, meaning: Understood) -> bool:

@@ -19,6 +19,9 @@ _COLOURS = {
     "queued": "cyan",
     "claim-refused": "yellow",
     "writes-refused": "yellow",
+    "release-refused": "yellow",
+    "foreign-writes": "yellow",
+    "rescued": "cyan",
     "lapsed": "yellow",
     "expired": "red",
     "revoked": "red",
@@ -69,7 +72,11 @@ def _claim(claim: Event) -> str:
 
 
 def _granted(event: Event) -> tuple[str, str]:
-    return event["claim"]["agent"], _claim(event["claim"])
+    notes = "".join(
+        f"; note from {note['agent']} ({note['lease']}): {note['text']}"
+        for note in event.get("notes", ())
+    )
+    return event["claim"]["agent"], _claim(event["claim"]) + notes
 
 
 def _queued(event: Event) -> tuple[str, str]:
@@ -103,6 +110,66 @@ def _ended(event: Event) -> tuple[str, str]:
     return event["agent"], f"{event['lease']}: {event['reason']}"
 
 
+def _released(event: Event) -> tuple[str, str]:
+    left = {
+        "kept": "; uncommitted work stays in the tree",
+        "forced": "; forced, although work is uncommitted",
+        "rescued": "; uncommitted work is in a rescue",
+    }.get(event.get("left", ""), "")
+    note = f"; note for the next holder: {event['note']}" if event.get("note") else ""
+    return event["agent"], f"{event['lease']}: {event['reason']}{left}{note}"
+
+
+def _release_refused(event: Event) -> tuple[str, str]:
+    paths = _some(list(event["paths"]), event["count"])
+    return event["agent"], f"{event['lease']} is dirty: {paths}"
+
+
+def _some(paths: list[str], count: int) -> str:
+    shown = ", ".join(paths[:3])
+    return f"{shown} and {count - 3} more" if count > 3 else shown
+
+
+def _intents_noted(event: Event) -> tuple[str, str]:
+    intents = event["intents"]
+    whose = sorted({intent["agent"] for intent in intents} - {event["agent"]})
+    of = f" (of {', '.join(whose)}, from a journal)" if whose else ""
+    stale = sum(intent["fenced"] for intent in intents)
+    fenced = f"; {stale} under a lease that was over" if stale else ""
+    paths = _some([intent["path"] for intent in intents], len(intents))
+    return event["agent"], f"{paths} in {event['host']}:{event['root']}{of}{fenced}"
+
+
+def _intents_settled(event: Event) -> tuple[str, str]:
+    by_outcome: dict[str, list[str]] = {}
+    for settled in event["settled"]:
+        by_outcome.setdefault(settled["outcome"], []).append(settled["path"])
+    words = (f"{outcome}: {_some(paths, len(paths))}" for outcome, paths in by_outcome.items())
+    return event["agent"], "; ".join(words)
+
+
+def _foreign_writes(event: Event) -> tuple[str, str]:
+    changes = event["changes"]
+    words = [
+        f"{one['what']} {one['path']}"
+        + (f" (of {one['holder']['agent']}, {one['holder']['lease']})" if one["holder"] else "")
+        for one in changes
+    ]
+    return event["agent"], f"saw beside all mounts: {_some(words, len(words))}"
+
+
+def _rescued(event: Event) -> tuple[str, str]:
+    rescue = event["rescue"]
+    paths = _some(list(rescue["names"]), rescue["paths"])
+    why = f" ({rescue['reason']})" if rescue["reason"] else ""
+    return event["agent"], f"kept {paths} of {rescue['agent']} as rescue {rescue['id']}{why}"
+
+
+def _rescue_dropped(event: Event) -> tuple[str, str]:
+    rescue = event["rescue"]
+    return event["agent"], f"rescue {rescue['id']} of {rescue['agent']}, {rescue['commit']}"
+
+
 def _revoked(event: Event) -> tuple[str, str]:
     return event["agent"], f"{event['lease']}: by {event['by']}"
 
@@ -133,10 +200,16 @@ _TELLERS: dict[str, Callable[[Event], tuple[str, str]]] = {
     "withdrawn": _withdrawn,
     "renewed": _renewed,
     "lapsed": _lapsed,
-    "released": _ended,
+    "released": _released,
+    "release-refused": _release_refused,
     "revoked": _revoked,
     "expired": _ended,
     "writes-refused": _writes_refused,
+    "intents-noted": _intents_noted,
+    "intents-settled": _intents_settled,
+    "foreign-writes": _foreign_writes,
+    "rescued": _rescued,
+    "rescue-dropped": _rescue_dropped,
     "fresh-recorded": _fresh_recorded,
 }
 

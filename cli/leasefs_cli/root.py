@@ -51,6 +51,7 @@ class Root(LazyGroup):
                     "status": "Who am I, what do I hold, what was refused.",
                     "leases": "All held leases.",
                     "queue": "All waiting claims, in the order of service.",
+                    "intents": "What is uncommitted or has not landed, whose, since when.",
                     "who": "Who holds a path or waits for it.",
                     "why": "Would a write to this path pass? If not, why, and what to do.",
                     "log": "What happened, one line per event.",

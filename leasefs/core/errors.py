@@ -212,6 +212,21 @@ class Dirty(LeasefsError):
         )
 
 
+class ChecksFailed(LeasefsError):
+    """The release gate: the project's own checks do not pass."""
+
+    code = "checks-failed"
+
+    def __init__(self, lease_id: str, failed: list[str]) -> None:
+        """`failed` says of each what it is, how it ended, and where its output is."""
+        super().__init__(
+            f"lease {lease_id} is not released, {len(failed)} of the project's checks failed: "
+            f"{'; '.join(failed)}; repair that, or release with --force",
+            lease=lease_id,
+            failed=failed,
+        )
+
+
 class LedgerUnavailable(LeasefsError):
     """The ledger did not answer. Writes go on inside trusted leases; nothing new is granted (P12)."""
 

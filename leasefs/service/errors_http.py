@@ -22,6 +22,7 @@ STATUS = {
     "conflict": 409,
     "deadlock": 409,
     "dirty": 409,
+    "checks-failed": 409,
     "agent-busy": 409,
     "lost": 410,
     "unavailable": 503,

@@ -83,6 +83,8 @@ def ledger(monkeypatch: pytest.MonkeyPatch) -> FakeLedger:
             "GET /v1/leases": {"leases": [OTHER, LEASE]},
             "GET /v1/queue": {"waiters": [WAITING]},
             "POST /v1/leases": LEASE,
+            "GET /v1/leases/L7": LEASE,
+            "GET /v1/intents": {"intents": [], "total": 0},
             "DELETE /v1/leases/L7": {**LEASE, "state": "ended"},
             "DELETE /v1/leases/L9": {**WAITING, "state": "ended"},
             "POST /v1/mount/leave": {**LEASE, "state": "ended"},

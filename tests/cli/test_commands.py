@@ -61,14 +61,24 @@ def test_release_all_goes_on_after_a_failure(here: Any, ledger: FakeLedger) -> N
 
 
 def test_force_is_by_id_and_as_operator(here: Any, ledger: FakeLedger) -> None:
-    assert here("release", "--force", "docs/**").code == 2
+    assert here("release", "--force", "docs/**").code == 5
     ledger.answers["POST /v1/leases/L3/revoke"] = {**OTHER, "state": "revoked"}
     ran = here("release", "--force", "L3")
     assert ran.code == 0
     assert "L3 of bo is revoked; its ground is free within 28m20s" in ran.err
 
 
-@pytest.mark.parametrize("arguments", [[], ["--all", "L7"], ["--force"], ["--force", "--all"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--all", "L7"],
+        ["--force"],
+        ["--keep", "--force", "L7"],
+        ["--rescue", "--keep", "L7"],
+        ["--require", "landed", "L7"],
+    ],
+)
 def test_release_without_a_clear_aim_is_a_usage_error(
     here: Any, ledger: FakeLedger, arguments: list[str]
 ) -> None:

@@ -35,6 +35,7 @@ def test_numbers_are_the_published_ones() -> None:
         "not-holder": 5,
         "lost": 5,
         "dirty": 6,
+        "checks-failed": 6,
         "unavailable": 7,
         "deadlock": 8,
         "denied": 9,

@@ -52,7 +52,7 @@ def test_the_commands_are_these() -> None:
     assert {" ".join(page) for page in PAGES} == {
         "",
         *("mount", "unmount", "claim", "release", "heartbeat", "run", "status", "leases", "queue"),
-        *("who", "why", "log", "doctor", "completion"),
+        *("intents", "who", "why", "log", "doctor", "completion"),
         *("ledger", "ledger serve", "ledger status", "ledger stop"),
         "fresh",
         *("rescue", "rescue list", "rescue show", "rescue apply", "rescue drop"),

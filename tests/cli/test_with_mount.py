@@ -94,6 +94,13 @@ def can_write(path: Path) -> bool:
     return True
 
 
+def commit(tree: Path) -> None:
+    """All there is."""
+    names = ["-c", "user.name=ada", "-c", "user.email=ada@localhost"]
+    subprocess.run(["git", "add", "-A"], cwd=tree, check=True)
+    subprocess.run(["git", *names, "commit", "-q", "-m", "more"], cwd=tree, check=True)
+
+
 def test_the_main_job(installed: Any, mount: Any, tree: Path) -> None:
     place = mount(tree)
     assert not can_write(place / "src" / "x.py")
@@ -114,8 +121,37 @@ def test_the_main_job(installed: Any, mount: Any, tree: Path) -> None:
     status = installed("status", cwd=place).out
     assert "agent:      ada (shell)" in status
     assert "README.md: " in status
+    assert "1 dirty, the oldest for " in status
+    assert "src/x.py" in installed("intents", "--mine", cwd=place).out
+    refused = installed("release", claimed.out.strip(), cwd=place)
+    assert (refused.code, "1 path not yet committed: 'src/x.py'" in refused.err) == (6, True)
+    commit(place)
     assert installed("release", claimed.out.strip(), cwd=place).code == 0
     assert not can_write(place / "src" / "x.py")
+
+
+@pytest.mark.parametrize("how", ["--keep", "--rescue", "--force"])
+def test_what_is_uncommitted_goes_where_it_is_told_to(
+    installed: Any, mount: Any, tree: Path, how: str
+) -> None:
+    """P9: and the log says so."""
+    place = mount(tree)
+    id_ = installed("claim", "src/**", cwd=place).out.strip()
+    assert can_write(place / "src" / "x.py")
+    assert installed("release", id_, how, "--note", "half done", cwd=place).code == 0
+    assert (place / "src" / "x.py").read_text() == "as it was\nmore\n"
+    listed = json.loads(installed("intents", "--json", cwd=place).out)["intents"]
+    assert [one["held"] for one in listed] == [False] * (how != "--rescue")
+    rescues = json.loads(installed("rescue", "list", "--json", cwd=place).out)["rescues"]
+    assert [one["names"] for one in rescues] == [["src/x.py"]] * (how == "--rescue")
+    (released,) = installed("log", "--type", "released", cwd=place).out.splitlines()
+    words = {"--keep": "stays in the tree", "--rescue": "is in a rescue", "--force": "forced"}[how]
+    assert words in released
+    again = installed("claim", "src/**", cwd=place)
+    assert "half done" in again.err
+    if how == "--rescue":
+        assert installed("rescue", "drop", id_, cwd=place).code == 0
+        assert json.loads(installed("rescue", "list", "--json", cwd=place).out) == {"rescues": []}
 
 
 def test_a_claim_from_a_subdirectory_or_by_absolute_path(
@@ -150,12 +186,13 @@ def test_two_agents_one_tree(
     assert "next: leasefs claim src/x.py --wait" not in installed("why", "src/x.py", cwd=bo).out
     assert "waits at position 1" in installed("why", "src/x.py", cwd=bo).out
     assert not can_write(bo / "src" / "x.py")
+    commit(tree)
     assert installed("release", id_, cwd=ada).code == 0
     out, err = waiting.communicate(timeout=DEADLINE_S)
     assert (waiting.returncode, err) == (0, "")
     # The id is printed once the mount knows the lease: the very next write passes.
     assert can_write(bo / "src" / "x.py")
-    assert installed("release", out.strip(), cwd=bo).code == 0
+    assert installed("release", out.strip(), "--keep", cwd=bo).code == 0
     assert installed("release", out.strip(), cwd=bo).code == 5
     assert installed("release", "L99999", cwd=bo).code == 5
 
@@ -186,9 +223,12 @@ def test_run_keeps_its_lease_in_use(installed: Any, mount: Any, start: Any, tree
     (lease,) = json.loads(installed("leases", "--json", cwd=place).out)["leases"]
     assert lease["state"] == "granted"
     assert [use.split()[1] for use in lease["kept_by"]] == ["sh"]
-    running.communicate("go\n", timeout=DEADLINE_S)
+    _, err = running.communicate("go\n", timeout=DEADLINE_S)
     assert running.returncode == 0
     assert (place / "src" / "x.py").read_text() == "as it was\nmore\n"
+    assert f"{lease['lease']} was not released" in err, "what it changed is not committed"
+    commit(place)
+    assert installed("release", "--all", cwd=place).code in (0, 5)
     assert installed("leases", cwd=place).out == "no leases\n"
 
 

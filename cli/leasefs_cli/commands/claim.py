@@ -53,6 +53,8 @@ def command(
     kept for as long as files under it are open for writing or are being written; idle for its TTL,
     it lapses and others may have it.
 
+    What the last holder left there is told on stderr: a note, rescues, uncommitted paths.
+
     If somebody holds overlapping ground the claim is refused (3), naming them; with --wait it queues.
     Ctrl-C or the end of the wait withdraws it.
     """

@@ -37,5 +37,7 @@ def ledger_fields(url: str, said: api.Body) -> list[tuple[str, str]]:
         ("sessions", f"{said['sessions']}, {said['live_sessions']} of them live"),
         ("leases", f"{said['leases']}, {said['lapsed']} of them lapsed"),
         ("waiters", str(said["waiters"])),
+        ("intents", f"{said['dirty']} dirty, {said['unlanded']} committed and not landed"),
+        ("rescues", str(said["rescues"])),
         ("territories", ", ".join(map(str, territories)) if territories else "none"),
     ]

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from leasefs.client import api
 from leasefs.client.ids import new_key
-from leasefs.core.errors import LeasefsError
+from leasefs.core.errors import InvalidRequest, LeasefsError, UnknownLease
 from leasefs_cli.durations import in_words
 from leasefs_cli.exit_codes import DONE, exit_code_of
 from leasefs_cli.own_claims import forget_empty_shell, ids_named, is_lease_id, own_claims
 from leasefs_cli.place import holding_place, ledger_here
 from leasefs_cli.printing import say_json, tell
+from leasefs_cli.release_checks import Gate
 from leasefs_cli.teaching import json_option, teaching_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from leasefs_cli.place import Place
+
+# A mount asks git about every changed path first, and a rescue reads them all.
+PATIENCE_S = 60.0
 
 
 @teaching_command(
@@ -26,56 +32,137 @@ if TYPE_CHECKING:
         ('leasefs release "$id"', "what `leasefs claim` printed"),
         ("leasefs release 'packages/core/**'", "by the globs that were claimed"),
         ("leasefs release --all", "everything that this mount holds or waits for"),
+        (
+            "leasefs release L12 --note 'parser done, its tests are not'",
+            "and tell the next holder where things stand",
+        ),
+        ("leasefs release L12 --rescue", "keep what is uncommitted in a rescue, then release"),
         ("leasefs release --force L17", "as operator: end somebody else's lease"),
     ],
 )
 @click.argument("names", metavar="[LEASE|GLOB]...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="All that you hold or wait for.")
 @click.option(
-    "--force", is_flag=True, help="As operator, end leases of others, by id. Written into the log."
+    "--require",
+    type=click.Choice(["none", "committed", "pushed"]),
+    help="What the changes under the lease must be. Default what .leasefs.toml says, else committed.",
+)
+@click.option(
+    "--rescue", is_flag=True, help="Keep uncommitted changes in a rescue first (in a mount)."
+)
+@click.option(
+    "--keep", is_flag=True, help="Leave uncommitted changes in the tree; they stay listed as yours."
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Release without any gate; leases of others (by id) are ended, as operator. It is logged.",
+)
+@click.option(
+    "--note", default="", metavar="TEXT", help="For the next holder, who is shown it once."
 )
 @click.option("--agent", metavar="NAME", help="Who you are outside a mount.")
 @json_option
 def command(
-    names: tuple[str, ...], everything: bool, force: bool, agent: str | None, as_json: bool
+    names: tuple[str, ...],
+    everything: bool,
+    require: str | None,
+    rescue: bool,
+    keep: bool,
+    force: bool,
+    note: str,
+    agent: str | None,
+    as_json: bool,
 ) -> int:
     """Give leases back, or withdraw waiting claims. The next in the queue has the ground at once.
 
     A lease is named by its id or by its globs, and is released whole. From then on writes there fail.
     Releasing what you do not hold fails (5).
 
-    --force ends a lease whoever holds it: it is never renewed again, and its ground is free as soon as
-    its holder has heard of that, at the latest when it would have expired.
+    A lease under which something is uncommitted is not released (6): commit it, or choose --rescue, --keep or
+    --force. Neither is one whose project has checks in .leasefs.toml that fail; those are run here, on what was
+    changed and has not landed. --rescue, --keep and --force leave them out.
+
+    --force on the lease of somebody else ends it: it is never renewed again, and its ground is free as soon as its
+    holder has heard of that, at the latest when it would have expired.
     """
     if bool(names) == everything:
         raise click.UsageError("name leases (ids or globs), or give --all, not both")
-    if force:
-        return _revoke(names, as_json=as_json)
-    place = holding_place(agent, names)
-    ids = ids_named(place, names) or [claim["lease"] for claim in own_claims(place)]
-    code = _each(ids, lambda id_: place.link.send(api.release(id_, key=new_key())), as_json=as_json)
+    if rescue + keep + force > 1:
+        raise click.UsageError("choose one of --rescue, --keep and --force")
+    dirty = "rescue" if rescue else "keep" if keep else "force" if force else "refuse"
+    wish = Wish(require, dirty, note)
+    place = _place(agent, names, wish)
+    if place is None:
+        return _each(list(names), _revoke, as_json=as_json)
+    ids, strange = _ids(place, names, wish)
+    gate = Gate(place) if dirty == "refuse" else None
+    link = place.link
+
+    def release(id_: str) -> api.Body:
+        if id_ in strange:
+            return _revoke(id_)
+        if gate is not None:
+            gate.check(id_, require)
+        call = api.release(id_, key=new_key(), require=require, dirty=dirty, note=note)
+        return link.send(call._replace(patience_s=PATIENCE_S) if place.mount else call)
+
+    code = _each(ids, release, as_json=as_json)
     if not ids and not as_json:
         tell("nothing is held, so there was nothing to release")
     forget_empty_shell(place)
     return code
 
 
-def _revoke(names: tuple[str, ...], *, as_json: bool) -> int:
-    strange = [name for name in names if not is_lease_id(name)]
-    if strange or not names:
-        raise click.UsageError(
-            "--force takes lease ids; `leasefs leases` and `leasefs who PATH` list them"
+class Wish(NamedTuple):
+    """What the release is to look at, do with uncommitted work, and leave for the next holder."""
+
+    require: str | None
+    dirty: str
+    note: str
+
+
+def _place(agent: str | None, names: tuple[str, ...], wish: Wish) -> Place | None:
+    """Where the leases are held; None for an operator, who holds nothing here and ends those of others.
+
+    Raises:
+        UnknownLease, InvalidRequest: as `holding_place`, unless it is for the operator.
+        InvalidRequest: a rescue is asked for where no mount can make it.
+    """
+    by_id = bool(names) and all(map(is_lease_id, names))
+    as_operator = wish.dirty == "force" and by_id and agent is None
+    try:
+        place = holding_place(agent, names)
+    except (UnknownLease, InvalidRequest):
+        if as_operator:
+            return None
+        raise
+    if as_operator and place.mount is None:
+        return None  # a shell has nothing uncommitted that --force could be about
+    if wish.dirty == "rescue" and place.mount is None:
+        raise InvalidRequest(
+            "only a mount can make a rescue, and this is not one; go to the mount that holds the lease"
         )
-    link = ledger_here()
+    return place
 
-    def revoke(id_: str) -> api.Body:
-        answer = link.send(api.revoke(id_))
-        if answer["state"] == "revoked" and not as_json:
-            left = in_words(max(0.0, answer.get("expires_in_s") or 0.0))
-            tell(f"{id_} of {answer['agent']} is revoked; its ground is free within {left}")
-        return answer
 
-    return _each(list(names), revoke, as_json=as_json)
+def _ids(place: Place, names: tuple[str, ...], wish: Wish) -> tuple[list[str], set[str]]:
+    """The leases that are meant, and which of them are held by somebody else."""
+    if not names:
+        return [claim["lease"] for claim in own_claims(place)], set()
+    ids = ids_named(place, names)
+    if wish.dirty != "force":
+        return ids, set()
+    return ids, set(ids) - {claim["lease"] for claim in own_claims(place)}
+
+
+def _revoke(id_: str) -> api.Body:
+    """End somebody else's lease."""
+    answer = ledger_here().send(api.revoke(id_))
+    if answer["state"] == "revoked":
+        left = in_words(max(0.0, answer.get("expires_in_s") or 0.0))
+        tell(f"{id_} of {answer['agent']} is revoked; its ground is free within {left}")
+    return answer
 
 
 def _each(ids: list[str], act: Callable[[str], api.Body], *, as_json: bool) -> int:

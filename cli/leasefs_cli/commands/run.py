@@ -61,7 +61,8 @@ def command(
     """Run a command under leases, kept in use for as long as it runs.
 
     With --claim the globs are claimed before and released after it, unless you claimed just these
-    yourself or another run needs them too; without, all that you hold is kept.
+    yourself or another run needs them too; without, all that you hold is kept. What the command changed and
+    nobody committed keeps its lease from being released: that is told on stderr, and it stays yours.
     Signals are passed on, and the exit code is the command's.
 
     If a lease is lost meanwhile (revoked, or taken after a long sleep of the machine) this is told on

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasefs.client import api
+from leasefs.client.clock import BoottimeClock
 from leasefs.core.errors import LedgerUnavailable
 from leasefs_cli.commands.ledger_status import ledger_fields
+from leasefs_cli.intent_rows import counts, counts_in_words
 from leasefs_cli.lease_rows import say_leases, say_sessions, say_waiters
 from leasefs_cli.mount_view import refusal_words, say_trusted
 from leasefs_cli.place import view
@@ -29,7 +31,7 @@ REFUSALS_SHOWN = 5
 )
 @json_option
 def command(as_json: bool) -> None:
-    """Show who you are, what you hold and wait for, and what was refused last.
+    """Show who you are, what you hold and wait for, what is uncommitted, and what was refused last.
 
     Outside a mount it shows the ledger, its sessions and leases. With the ledger away, a mount still
     tells what it holds; writes go on inside leases that it trusts.
@@ -58,9 +60,9 @@ def _show_ledger(seen: View, *, as_json: bool) -> None:
 
 def _show_mount(seen: View, mount: MountFound, *, as_json: bool) -> None:
     mine = seen.link.send(api.mount())
-    ledger, waiting = _ledger_of(seen, mount)
+    ledger, waiting, uncommitted = _ledger_of(seen, mount)
     if as_json:
-        say_json({"mount": mine, "waiting": waiting, "ledger": ledger})
+        say_json({"mount": mine, "waiting": waiting, "ledger": ledger, "uncommitted": uncommitted})
         return
     where = mount.mountpoint
     if mount.source and mount.source != mount.mountpoint:
@@ -71,6 +73,7 @@ def _show_mount(seen: View, mount: MountFound, *, as_json: bool) -> None:
             ("mount", f"{where}, daemon {mount.pid}"),
             ("territory", mount.territory),
             ("ledger", str(ledger.get("error") or f"{mount.ledger}, leasefs {ledger['version']}")),
+            ("intents", counts_in_words(uncommitted)),
             ("native", printable(", ".join(mine.get("redirects", ())) or "nothing")),
         ]
     )
@@ -82,16 +85,21 @@ def _show_mount(seen: View, mount: MountFound, *, as_json: bool) -> None:
     _show_refusals(mine["refusals"])
 
 
-def _ledger_of(seen: View, mount: MountFound) -> tuple[api.Body, list[api.Body]]:
-    """The ledger's status and this session's waiting claims; with the ledger away, why, and none."""
+def _ledger_of(seen: View, mount: MountFound) -> tuple[api.Body, list[api.Body], api.Body | None]:
+    """The ledger's status, this session's waiting claims, and how much the agent has uncommitted.
+
+    With the ledger away: why, none, and None.
+    """
     try:
         status = seen.link.send(api.status())
         waiters = seen.link.send(api.queue(seen.territory))["waiters"]
+        uncommitted = counts(seen, mount.agent, BoottimeClock().wall_s())
     except LedgerUnavailable as error:
-        return {"url": mount.ledger, "error": error.message}, []
+        return {"url": mount.ledger, "error": error.message}, [], None
     return (
         {"url": mount.ledger, **status},
         [waiter for waiter in waiters if waiter["session"] == mount.session],
+        uncommitted,
     )
 
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from leasefs.client import api
 from leasefs.client.find import require_mount
 from leasefs.core.paths import shown, text
 from leasefs_cli.asking_about import claims_over, subject
 from leasefs_cli.exit_codes import DONE, REFUSED
 from leasefs_cli.explaining import Claims, Explanation, explain
+from leasefs_cli.inherited_words import inherited_lines
 from leasefs_cli.judging import judge, names_of
 from leasefs_cli.mount_view import last_refusal, refusal_words
 from leasefs_cli.place import view
@@ -20,7 +22,7 @@ from leasefs_cli.printing import coloured, printable, say, say_json
 from leasefs_cli.teaching import json_option, teaching_command
 
 if TYPE_CHECKING:
-    from leasefs.client import api
+    from leasefs_cli.place import View
 
 
 @teaching_command(
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 def command(path: str, as_json: bool) -> int:
     """Say whether a write to PATH by this mount's agent would pass; if not, why, and what to do.
 
+    If it would, what the last holder left on that ground is shown too: a note, rescues, uncommitted paths.
     For a directory the question is whether everything in it may be changed. PATH need not exist.
     """
     seen = view(path)
@@ -52,11 +55,23 @@ def command(path: str, as_json: bool) -> int:
     verdict = judge(about.roots, relative, claims.ours)
     told = explain(verdict, claims, path)
     refusal = last_refusal(seen, text(relative))
+    inherited = _inherited(seen, claims)
     if as_json:
-        say_json(_as_json(text(relative), told, claims, refusal))
+        facts = _as_json(text(relative), told, claims, refusal)
+        say_json({**facts, "inherits": [lease["inherits"] for lease in inherited]})
     else:
         _show(shown(relative) or ".", told, refusal, names_of(about.roots, relative))
+        for lease in inherited:
+            for line in inherited_lines(lease):
+                say(printable(line))
     return DONE if told.passes else REFUSED
+
+
+def _inherited(seen: View, claims: Claims) -> list[api.Body]:
+    """Our leases over the path, with what lies on their ground."""
+    ours = [claim["lease"] for claim in claims.ours if claim["state"] != "waiting"]
+    found = [seen.link.send(api.lease(id_)) for id_ in ours]
+    return [lease for lease in found if lease.get("inherits")]
 
 
 def _as_json(

@@ -1,0 +1,45 @@
+"""What a holder finds on its ground, in words (P9): notes, rescues, uncommitted work of others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leasefs_cli.durations import in_words
+from leasefs_cli.lease_rows import who_is
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from leasefs.client import api
+
+_SHOWN = 5
+
+
+def inherited_lines(lease: api.Body) -> Iterator[str]:
+    """One line after the other; none if the ground was left clean. Not escaped yet."""
+    inherits = lease.get("inherits")
+    if not inherits:
+        return
+    for note in [inherits["note"], *inherits["earlier_notes"]]:
+        if note is not None:
+            yield from _note_lines(note)
+    for rescue in inherits["rescues"][:_SHOWN]:
+        yield (
+            f"rescue {rescue['id']}: {rescue['paths']} uncommitted paths of {rescue['agent']} were kept from here "
+            f"(leasefs rescue show {rescue['id']})"
+        )
+    yield from _more(len(inherits["rescues"]), "rescues", "leasefs rescue list")
+    for intent in inherits["uncommitted"][:_SHOWN]:
+        yield f"uncommitted: {intent['agent']} changed {intent['path']} under {intent['lease']}"
+    yield from _more(inherits["uncommitted_count"], "uncommitted paths", "leasefs intents")
+
+
+def _note_lines(note: api.Body) -> Iterator[str]:
+    yield f"note from {who_is(note)}, left with {note['lease']} {in_words(note['left_ago_s'])} ago:"
+    for line in note["text"].splitlines():
+        yield f"  {line}"
+
+
+def _more(count: int, what: str, command: str) -> Iterator[str]:
+    if count > _SHOWN:
+        yield f"{count - _SHOWN} more {what}: {command}"
