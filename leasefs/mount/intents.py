@@ -45,7 +45,8 @@ def intended(op: Op, targets: Sequence[Target]) -> list[Intended]:
     """
     if op is Op.RENAME:
         source, goal = map(_name, targets)
-        return [(source, "rename-to", goal), (goal, "rename-from", source)]
+        ends = [(source, "rename-to", goal), (goal, "rename-from", source)]
+        return [end for end, at in zip(ends, targets, strict=True) if at.place is Place.TREE]
     kind = _KINDS.get(op)
     if kind is None:
         return []
@@ -78,6 +79,10 @@ class Intents(Protocol):
         """`turn` ends the epoch in which open files are known to be noted, and returns the next one's number."""
         ...
 
+    def moved(self, paths: Iterable[bytes]) -> None:
+        """Git is about to move history to these paths, which no lease covers."""
+        ...
+
 
 class NoIntents:
     """For trees that nobody keeps a ledger of."""
@@ -90,6 +95,9 @@ class NoIntents:
         """Nothing is kept."""
 
     def follow(self, turn: Callable[[], int]) -> None:
+        """Nothing is looked at."""
+
+    def moved(self, paths: Iterable[bytes]) -> None:
         """Nothing is looked at."""
 
 
@@ -141,6 +149,8 @@ class IntentLog:
         self._known: dict[bytes, Uncommitted] = {}
         self._epoch = 1
         self._turn = self._next_epoch
+        # Where git moved history to, outside all leases, and nobody has looked yet whether that is all it was.
+        self.history: set[bytes] = set()
         # Set whenever a path is touched for the first time in an epoch.
         self.touched: Callable[[], None] = lambda: None
 
@@ -179,6 +189,11 @@ class IntentLog:
         """See `Intents`."""
         self._turn = turn
         self._epoch = turn()
+
+    def moved(self, paths: Iterable[bytes]) -> None:
+        """See `Intents`."""
+        self.history.update(paths)
+        self.touched()
 
     def _next_epoch(self) -> int:
         return self._epoch + 1

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasefs.mount.intents import IntentLog
+from leasefs.core.policy import Op, Place, Target
+from leasefs.mount.intents import IntentLog, intended
 from leasefs.mount.journal import Header, Journal
 from leasefs.testing.static_holdings import held
 
@@ -112,3 +113,15 @@ def test_what_the_journal_refuses_is_not_known(
     assert len(world.log) == 0
     world.change(b"a")
     assert world.noted == ["a"]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_of_a_rename_only_the_end_that_git_does_not_ignore_is_an_intent(whole: bool) -> None:
+    """P8: nothing is invented; what git ignores is nobody's work."""
+    tree = Target(b"src", whole_tree=whole)
+    scratch = Target(b"out", Place.SCRATCH, whole_tree=whole)
+    slash = b"/" if whole else b""
+    src, out = b"src" + slash, b"out" + slash
+    assert intended(Op.RENAME, (tree, scratch)) == [(src, "rename-to", out)]
+    assert intended(Op.RENAME, (scratch, tree)) == [(src, "rename-from", out)]
+    assert intended(Op.RENAME, (scratch, scratch)) == []
