@@ -148,6 +148,13 @@ def _intents_settled(event: Event) -> tuple[str, str]:
     return event["agent"], "; ".join(words)
 
 
+_UNLEASED = {
+    "beside": "saw beside all mounts",
+    "git": "git left other than HEAD what no lease covers, ",
+    "commit": "a commit got past the hooks, ",
+}
+
+
 def _foreign_writes(event: Event) -> tuple[str, str]:
     changes = event["changes"]
     words = [
@@ -155,7 +162,8 @@ def _foreign_writes(event: Event) -> tuple[str, str]:
         + (f" (of {one['holder']['agent']}, {one['holder']['lease']})" if one["holder"] else "")
         for one in changes
     ]
-    return event["agent"], f"saw beside all mounts: {_some(words, len(words))}"
+    how = _UNLEASED.get(event.get("how", ""), _UNLEASED["beside"])
+    return event["agent"], f"{how}{event.get('about', '')}: {_some(words, len(words))}"
 
 
 def _rescued(event: Event) -> tuple[str, str]:
