@@ -81,6 +81,7 @@ class Reason(Enum):
     ALIAS_NOT_LEASED = "another name of the same file is not leased"
     CONTROL = "the control directory cannot be changed"
     BORDER = "a name cannot cross between the git directory and the tree"
+    GIT_COMMAND = "git would change or stage this, outside the leases of this mount, so the command is refused whole"
 
 
 @dataclass(frozen=True, slots=True)

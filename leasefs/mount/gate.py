@@ -33,6 +33,7 @@ from leasefs.mount.interrupted import unless_interrupted
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from leasefs.mount.git_guard import Guard
     from leasefs.mount.handles import OpenFile
     from leasefs.mount.holdings import Holdings
     from leasefs.mount.intents import Intents
@@ -70,6 +71,8 @@ class Gate:
     ) -> None:
         self.holdings = holdings
         self.refusals = refusals
+        # Knows what git commands are about to do; none where there is no git.
+        self.guard: Guard | None = None
         self.intents = NoIntents() if intents is None else intents
 
     def admit(self, op: Op, targets: Sequence[Target], pid: int = 0) -> Allowed:
@@ -79,9 +82,13 @@ class Gate:
 
         Raises:
             Unsettled: the policy refuses; for `settle`.
+            Wanting: what a git command is about to do has to be found out first.
             OSError: the intent cannot be written ahead, so the change must not be made.
         """
-        verdict = decide(op, targets, self.holdings.view, self.holdings.now_s())
+        now_s = self.holdings.now_s()
+        verdict = decide(op, targets, self.holdings.view, now_s)
+        if self.guard is not None:
+            verdict = self.guard.weigh(pid, op, targets, verdict, now_s)
         if isinstance(verdict, Refused):
             raise Unsettled(verdict)
         lease, intents = verdict.lease, self.intents

@@ -14,7 +14,6 @@ from leasefs.client import api
 from leasefs.core.globs import parse_glob
 from leasefs.mount.rescuing import Owner
 from leasefs.vcs.errors import VcsError
-from leasefs.vcs.reconcile import WorkTree, dirty_below, standings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from leasefs.client.transport import Transport
     from leasefs.mount.journal import Header
     from leasefs.mount.rescuing import Rescuer
+    from leasefs.vcs.worktree import WorkTree
 
 _TIMEOUT_S = 10.0
 
@@ -67,6 +67,9 @@ class Inheritance:
 
 def _dirty(tree: WorkTree, paths: list[bytes]) -> list[bytes]:
     """Those that still differ from HEAD; all of them where git cannot say."""
+    # Read when first needed: a mount is to be usable before.
+    from leasefs.vcs.reconcile import dirty_below, standings
+
     files = [path for path in paths if not path.endswith(b"/")]
     whole = [path for path in paths if path.endswith(b"/")]
     try:

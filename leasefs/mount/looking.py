@@ -14,7 +14,7 @@ import trio
 from leasefs.core.paths import text
 from leasefs.mount.intent_report import Settlement
 from leasefs.vcs.errors import VcsError
-from leasefs.vcs.reconcile import Seen, Standing, dirty_below, standings
+from leasefs.vcs.standing import Seen, Standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from leasefs.mount.intent_report import IntentReport
     from leasefs.mount.intents import IntentLog, Look, Uncommitted
     from leasefs.mount.journal import Note
-    from leasefs.vcs.reconcile import WorkTree
+    from leasefs.vcs.worktree import WorkTree
 
 log = logging.getLogger(__name__)
 
@@ -165,6 +165,9 @@ def _settled(
 
 def _ask(tree: WorkTree, look: Look, upstream: str | None) -> _Answers:
     """Blocks: asks git about all of it."""
+    # Read when first needed: a mount is to be usable before.
+    from leasefs.vcs.reconcile import dirty_below, standings
+
     whole = [path for path in look.paths if path.endswith(b"/")]
     files = {path: _seen(one) for path, one in look.paths.items() if not path.endswith(b"/")}
     answers = standings(tree, [*files, *map(_name, whole)], files, upstream=upstream)

@@ -27,6 +27,8 @@ ADVICE: dict[Reason, str] = {
     Reason.TREE_NOT_LEASED: "claim the whole directory: leasefs claim {path}/",
     Reason.ALIAS_NOT_LEASED: "the file has several names (hard links); claim this one too: leasefs claim {path}",
     Reason.CONTROL: ".leasefs shows the state of the mount and cannot be changed",
+    Reason.GIT_COMMAND: "name your own paths (git commit -- PATH), claim the rest, or use a worktree of your own; "
+    "who holds it: leasefs why {path}",
     Reason.BORDER: "the git directory of a mounted tree stays where it is; unmount first",
 }
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from leasefs.core.held import HeldLease
     from leasefs.mount.work import Work
     from leasefs.vcs.project_file import ProjectFile
-    from leasefs.vcs.reconcile import Standing, WorkTree
+    from leasefs.vcs.standing import Standing
+    from leasefs.vcs.worktree import WorkTree
 
 log = logging.getLogger(__name__)
 

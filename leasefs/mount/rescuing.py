@@ -20,7 +20,7 @@ from leasefs.core.errors import InvalidRequest, LeasefsError
 from leasefs.core.paths import text
 from leasefs.vcs.errors import VcsError
 from leasefs.vcs.gitdir import find_git
-from leasefs.vcs.rescue import About, RescueMade, bare_repository, snapshot
+from leasefs.vcs.rescue_record import About
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from leasefs.client.transport import Transport
     from leasefs.mount.journal import Header
     from leasefs.vcs.gitdir import GitDir
+    from leasefs.vcs.rescue import RescueMade
     from leasefs.vcs.worktree import WorkTree
 
 log = logging.getLogger(__name__)
@@ -151,6 +152,9 @@ class Rescuer:
 
 
 def _snapshot(tree: WorkTree, tree_id: str, paths: Sequence[bytes], about: About) -> RescueMade:
+    # Read when first needed: a mount is to be usable before.
+    from leasefs.vcs.rescue import snapshot
+
     with _repository(tree, tree_id) as repository:
         return snapshot(repository, tree.root_fd, paths, about, shown_at=tree.shown_at)
 
@@ -163,6 +167,8 @@ def _repository(tree: WorkTree, tree_id: str) -> Iterator[GitDir]:
         with gitdir:
             yield gitdir
         return
+    from leasefs.vcs.rescue import bare_repository
+
     directory = os.path.join(private_dir(os.path.join(state_dir(), "rescues")), f"{tree_id}.git")
     with bare_repository(directory) as bare:
         yield bare

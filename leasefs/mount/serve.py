@@ -21,6 +21,7 @@ from leasefs.mount.connection import connect, raise_read_ahead
 from leasefs.mount.control_dir import ControlDir
 from leasefs.mount.fsmonitor import finder, finder_of_all
 from leasefs.mount.gate import Gate
+from leasefs.mount.git_guard import GitGuard
 from leasefs.mount.handshake import Handshake
 from leasefs.mount.inodes import Inodes
 from leasefs.mount.kernel_cache import FuseCache, Uncached
@@ -36,8 +37,10 @@ from leasefs.mount.pump import Pump, PumpedTrio
 from leasefs.mount.redirecting import Where, begin
 from leasefs.mount.refusals import RefusalLog
 from leasefs.mount.scratch import GitGround
+from leasefs.mount.sharing import Sharing
 from leasefs.mount.tree import Tree
 from leasefs.mount.unmounting import unmount
+from leasefs.vcs.worktree import WorkTree
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -136,6 +139,9 @@ async def serve(
         cache = FuseCache(notices)
         changes = ChangeLog(secrets.token_hex(16), finder(root_fd))
         gate.intents.follow(changes.turn)
+        beneath = WorkTree(root_fd, (os.fsencode(mountpoint),))
+        sharing = Sharing(root_fd)
+        gate.guard = GitGuard(beneath, gate, ground, sharing.is_alone)
         files = ControlDir(
             control,
             os.geteuid(),
@@ -169,6 +175,7 @@ async def serve(
         await _serve_mounted(mountpoint, options, ready, beside)
         tree.close()
         ground.close()
+        sharing.close()
     finally:
         os.close(root_fd)
 

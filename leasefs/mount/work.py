@@ -24,7 +24,7 @@ from leasefs.mount.looking import Looking
 from leasefs.mount.recovering import Recovery
 from leasefs.mount.rescuing import Owner, Rescuer
 from leasefs.vcs.errors import VcsError
-from leasefs.vcs.reconcile import WorkTree, heads_of
+from leasefs.vcs.worktree import WorkTree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from leasefs.core.held import HeldLease
     from leasefs.vcs.git_watch import GitWatch
     from leasefs.vcs.project_file import ProjectFile
-    from leasefs.vcs.reconcile import Standing
+    from leasefs.vcs.standing import Standing
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +109,8 @@ class Work:
         return self._header.tree
 
     def _head(self, path: bytes) -> str | None:
+        from leasefs.vcs.reconcile import heads_of
+
         try:
             return heads_of(self.tree, [path.removesuffix(b"/")])[path.removesuffix(b"/")]
         except (VcsError, OSError):
@@ -243,7 +245,7 @@ def opened_tree(source: str) -> Iterator[int]:
 
 
 def _watching(tree: WorkTree, changed: Callable[[], None]) -> GitWatch:
-    # Imported here, in a thread, because a mount is to be usable before this has been read.
+    # Imported here, in a thread: a mount is to be usable before all this has been read.
     from leasefs.vcs.git_watch import GitWatch
 
     watch = GitWatch(tree, changed)

@@ -95,7 +95,7 @@ def judge(
     Never less than it does; more where it cannot be told exactly, as for what a conflict leaves undone. Nothing is
     changed by asking. Blocks for as long as git needs to answer, at most about `timeout_s` seconds.
     """
-    return _weigh(process, repository, root_fd, timeout_s, _effect, _HARMLESS)
+    return weigh(process, repository, root_fd, timeout_s, _effect, _HARMLESS)
 
 
 def staged_by(
@@ -105,10 +105,10 @@ def staged_by(
 
     `add` and its kind answer for what they stage, `commit` for all that it takes in, staged by whomever before.
     """
-    return _weigh(process, repository, root_fd, timeout_s, staging.staged, _NEVER_STAGES)
+    return weigh(process, repository, root_fd, timeout_s, staging.staged, _NEVER_STAGES)
 
 
-def _weigh(
+def weigh(
     process: GitProcess,
     repository: GitDir,
     root_fd: int,
@@ -116,6 +116,7 @@ def _weigh(
     effect: Callable[[View, Line], Effect],
     quick: frozenset[bytes],
 ) -> Effect:
+    """The command line read, its repository found and its aliases followed, then what `effect` says of it."""
     try:
         line = parse_line(process)
         if not line.name or line.name in quick:
@@ -132,7 +133,8 @@ def _weigh(
     except CannotTell as error:
         return error.unknown
     except (GitFailed, OSError) as error:
-        return CannotTell(f"git cannot say what it would change: {error}").unknown
+        said = str(error).partition(" ended with status ")[2] or str(error)
+        return CannotTell(f"git cannot say what it would change: {said}").unknown
 
 
 def _effect(view: View, line: Line) -> Effect:
