@@ -43,32 +43,37 @@ class Echoes:
         # The node, if a file of this one name was made; True for something else; False if it was taken away.
         self._ours: dict[int, dict[bytes, Node | bool]] = {}
 
-    def made(self, directory: int, name: bytes, file: Node | None) -> None:
-        """Something was made there; a `file`, if it is one that has no other name."""
-        self._ours.setdefault(directory, {})[name] = file or True
+    def made(self, directory: Node, name: bytes, file: Node | None = None) -> None:
+        """The kernel knows what is at this name: it was made through this mount.
 
-    def removed(self, directory: int, name: bytes) -> None:
-        """What was there was taken away."""
-        self._ours.setdefault(directory, {})[name] = False
+        It is a `file`, if that is new and has no other name.
+        """
+        if directory.watch >= 0:
+            self._ours.setdefault(directory.number, {})[name] = file or True
 
-    def known(self, directory: int, name: bytes) -> Node | bool | None:
+    def removed(self, directory: Node, name: bytes) -> None:
+        """The kernel knows that this name is gone: it was taken away through this mount."""
+        if directory.watch >= 0:
+            self._ours.setdefault(directory.number, {})[name] = False
+
+    def known(self, directory: Node, name: bytes) -> Node | bool | None:
         """What this mount did there, if that is still to be heard of."""
-        names = self._ours.get(directory)
+        names = self._ours.get(directory.number)
         return None if names is None else names.get(name)
 
-    def heard(self, directory: int, name: bytes) -> Node | bool | None:
+    def heard(self, directory: Node, name: bytes) -> Node | bool | None:
         """The same, and it is to be heard of no more: its event came, or the kernel is told anew."""
-        names = self._ours.get(directory)
+        names = self._ours.get(directory.number)
         if names is None:
             return None
         ours = names.pop(name, None)
         if not names:
-            del self._ours[directory]
+            del self._ours[directory.number]
         return ours
 
-    def forget(self, directory: int) -> None:
+    def forget(self, directory: Node) -> None:
         """No event will come from this directory."""
-        self._ours.pop(directory, None)
+        self._ours.pop(directory.number, None)
 
     def forget_all(self) -> None:
         """Events were lost."""

@@ -101,7 +101,7 @@ class Inodes:
         self.device = root.st_dev
         self.root = Node(ROOT_NUMBER, (root.st_dev, root.st_ino), stat.S_IFDIR)
         self.root.lookups = 1
-        self._nodes: dict[int, Node] = {ROOT_NUMBER: self.root}
+        self._nodes: dict[Key, Node] = {ROOT_NUMBER: self.root}
         # The node with a number, or None if it was forgotten or never known. Every request asks.
         self.get: Callable[[int], Node | None] = self._nodes.get
         # Those whose number is not their key.
@@ -137,12 +137,9 @@ class Inodes:
 
     def find(self, found: Stat) -> Node | None:
         """The node of the inode that `found` describes, if it is known."""
-        node = self._known(self.key_of(found))
+        key = self.key_of(found)
+        node = self._by_key.get(key) or self._nodes.get(key)
         return node if node is not None and found.st_mode & _KIND_BITS == node.kind else None
-
-    def _known(self, key: Key) -> Node | None:
-        node = self._by_key.get(key)
-        return self._nodes.get(key) if node is None and isinstance(key, int) else node
 
     def learn(self, parent: Node, name: bytes, found: Stat) -> Node:
         """The node for what was found at this name; creates it or adds the name.
@@ -151,7 +148,7 @@ class Inodes:
         """
         key = self.key_of(found)
         kind = found.st_mode & _KIND_BITS
-        node = self._known(key)
+        node = self._by_key.get(key) or self._nodes.get(key)
         if node is not None:
             if node.kind == kind and node.parent is parent and node.name == name:
                 return node

@@ -151,7 +151,7 @@ class Lower:
         if directory is self._inodes.root:
             return b""
         try:
-            here = self._text_of(self.directory(directory))
+            here = os.readlink(b"%d" % self.directory(directory), dir_fd=self._links_fd)
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
                 return self._confirmed(directory, b"")

@@ -151,8 +151,8 @@ def _take(
     target = tree.target(parent, name, found)
     allowed = tree.gate.admit(op, (target,), caller.pid)
     take = partial(call, name, dir_fd=tree.lower.directory(parent))
-    keep_while(take, tree, parent, name, found)
-    tree.removed(parent, name, found)
+    node = keep_while(take, tree, parent, name, found)
+    tree.removed(parent, name, node)
     tree.companions.gone(target.path)
     tree.changed(allowed, target.path)
     if op is Op.RMDIR:

@@ -138,7 +138,8 @@ def create(
         if flags & os.O_EXCL:
             raise
         return _open_instead(tree, parent, name, flags, caller)
-    tree.arrived(allowed, target, found)
+    if not allowed.by_name:
+        tree.arrived(allowed, target, found)
     tree.changed(allowed, target.path)
     node = tree.new_node(parent, name, found)
     entry = tree.told(node, found)

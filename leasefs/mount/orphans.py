@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 def keep_while(
     take: Callable[[], None], tree: Tree, parent: Node, name: bytes, found: os.stat_result
-) -> None:
-    """Call `take`, which takes the name of what was `found` there."""
+) -> Node | None:
+    """Call `take`, which takes the name of what was `found` there; returns the node of that, if there is one."""
+    node = tree.inodes.find(found)
     last = found.st_nlink == 1 or stat.S_ISDIR(found.st_mode)
-    node = tree.inodes.find(found) if last else None
-    if node is None or node.orphan_fd >= 0:
+    if node is None or not last or node.orphan_fd >= 0:
         take()
-        return
+        return node
     fd = _pinned(tree, parent, name)
     try:
         take()
@@ -36,6 +36,7 @@ def keep_while(
             os.close(fd)
         raise
     node.orphan_fd = fd
+    return node
 
 
 def _pinned(tree: Tree, parent: Node, name: bytes) -> int:

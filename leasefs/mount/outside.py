@@ -56,6 +56,10 @@ class Outside:
         self._inotify = _inotify() if watched else None
         self._watched: dict[int, Node] = {}
         self._echoes = Echoes()
+        # What this mount did itself, and what the kernel is being told: operations say so.
+        self.made_here = self._echoes.made
+        self.removed_here = self._echoes.removed
+        self.looked_up = self._echoes.heard
         # Names of directories that others took away, until their nodes are looked for.
         self._gone_directories: set[tuple[Node | None, bytes]] = set()
         # Directories that were not where they should be when they were to be watched.
@@ -111,7 +115,7 @@ class Outside:
         if watch < 0 or self._watched.get(watch) is not directory:
             return
         del self._watched[watch]
-        self._echoes.forget(directory.number)
+        self._echoes.forget(directory)
         if self._inotify is not None:
             self._inotify.unwatch(watch)
         for gone in self._inodes.forget(directory.number, 1):
@@ -123,25 +127,6 @@ class Outside:
             if self._inodes.is_below(node, directory):
                 self._drop(node)
                 self.unwatch(node)
-
-    # -- what this mount did itself ------------------------------------------------------------
-
-    def made_here(self, directory: Node, name: bytes, file: Node | None = None) -> None:
-        """The kernel knows what is at this name: it was made through this mount.
-
-        It is a `file`, if that is new and has no other name.
-        """
-        if directory.watch >= 0:
-            self._echoes.made(directory.number, name, file)
-
-    def removed_here(self, directory: Node, name: bytes) -> None:
-        """The kernel knows that this name is gone: it was taken away through this mount."""
-        if directory.watch >= 0:
-            self._echoes.removed(directory.number, name)
-
-    def looked_up(self, directory: Node, name: bytes) -> None:
-        """The kernel is being told what is at this name, or that nothing is."""
-        self._echoes.heard(directory.number, name)
 
     # -- what others did -----------------------------------------------------------------------
 
@@ -243,7 +228,7 @@ class Outside:
             return
         self._noting.name(directory, name, mask)
         what_of = self._echoes.heard if mask & NAMED else self._echoes.known
-        ours = what_of(directory.number, name)
+        ours = what_of(directory, name)
         if is_echo(ours, mask):
             return
         try:

@@ -54,7 +54,7 @@ def rename(
         move()
     else:
         keep_while(move, tree, goal_parent, goal.name, goal.found)
-    if not _same_inode(tree, source, goal):
+    if goal.found is None or not _same_inode(tree, source, goal):
         _note_names(tree, source, goal, flags)
         _note_companions(tree, allowed, source, goal, flags)
     tree.changed(allowed, source.target.path, goal.target.path)

@@ -124,7 +124,7 @@ class Tree:
     def look(self, parent: Node, name: bytes) -> os.stat_result | None:
         """What is at this name, or None."""
         try:
-            return self.lower.lstat(parent, name)
+            return os.stat(name, dir_fd=self.lower.directory(parent), follow_symlinks=False)
         except FileNotFoundError:
             return None
 
@@ -286,9 +286,8 @@ class Tree:
         if holdings.view.writable(target.path, holdings.now_s()) is None:
             self.companions.made(target.path, self.inodes.key_of(found))
 
-    def removed(self, parent: Node, name: bytes, found: os.stat_result) -> None:
-        """The inode lost this name, by unlink or rmdir."""
-        node = self.inodes.find(found)
+    def removed(self, parent: Node, name: bytes, node: Node | None) -> None:
+        """What was there lost this name, by unlink or rmdir; the kernel knows it as this node, if at all."""
         if node is not None:
             self.inodes.lose_name(node, parent, name)
             self.replaced(node)

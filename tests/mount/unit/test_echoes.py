@@ -83,11 +83,13 @@ def test_nothing_is_an_echo_of_what_was_not_done_here(mask: int) -> None:
 
 
 def test_what_was_heard_is_heard_once() -> None:
-    echoes = Echoes()
-    echoes.made(3, b"f", None)
-    echoes.removed(3, b"g")
-    assert echoes.known(3, b"f") is True
-    assert echoes.heard(3, b"f") is True
-    assert echoes.heard(3, b"f") is None
-    assert echoes.heard(3, b"g") is False
-    assert echoes.known(4, b"f") is None
+    echoes, watched, unwatched = Echoes(), Node(3, 3, stat.S_IFDIR), Node(4, 4, stat.S_IFDIR)
+    watched.watch = 1
+    for directory in (watched, unwatched):
+        echoes.made(directory, b"f")
+        echoes.removed(directory, b"g")
+    assert echoes.known(watched, b"f") is True
+    assert echoes.heard(watched, b"f") is True
+    assert echoes.heard(watched, b"f") is None
+    assert echoes.heard(watched, b"g") is False
+    assert echoes.known(unwatched, b"f") is None
