@@ -150,8 +150,8 @@ def _intents_settled(event: Event) -> tuple[str, str]:
 
 _UNLEASED = {
     "beside": "saw beside all mounts",
-    "git": "git left other than HEAD what no lease covers, ",
-    "commit": "a commit got past the hooks, ",
+    "git": "git left it other than HEAD, and no lease covers it",
+    "commit": "a commit got past the hooks: ",
 }
 
 

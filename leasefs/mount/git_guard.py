@@ -43,6 +43,7 @@ _KNOWN_FOR_S = 2.0
 _PROCESSES = 4096
 _NAMES_TOLD = 20
 _FREE = Allowed(None)
+_REFS = b".git/refs/heads/"
 # What needs a lease and has none, as opposed to what may never be changed.
 _UNLEASED = frozenset({Reason.NOT_LEASED, Reason.TREE_NOT_LEASED, Reason.ALIAS_NOT_LEASED})
 
@@ -96,6 +97,8 @@ class GitGuard:
         command = self._command(pid, now_s)
         if command is None:
             return verdict
+        if op is Op.RENAME and targets[-1].path.startswith(_REFS):
+            self._gate.intents.ref_moves(targets[-1].path)
         if self._is_alone():
             return self._in_own_tree(pid, command, targets, verdict)
         if command.effect is None:

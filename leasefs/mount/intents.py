@@ -83,6 +83,10 @@ class Intents(Protocol):
         """Git is about to move history to these paths, which no lease covers."""
         ...
 
+    def ref_moves(self, path: bytes) -> None:
+        """A file of git's references is about to be put in place, at this path of the tree."""
+        ...
+
 
 class NoIntents:
     """For trees that nobody keeps a ledger of."""
@@ -98,6 +102,9 @@ class NoIntents:
         """Nothing is looked at."""
 
     def moved(self, paths: Iterable[bytes]) -> None:
+        """Nothing is looked at."""
+
+    def ref_moves(self, path: bytes) -> None:
         """Nothing is looked at."""
 
 
@@ -151,6 +158,9 @@ class IntentLog:
         self._turn = self._next_epoch
         # Where git moved history to, outside all leases, and nobody has looked yet whether that is all it was.
         self.history: set[bytes] = set()
+        # The git directory is served natively, so whatever moves a reference does it unseen.
+        self.sees_no_refs = False
+        self._refs: set[bytes] = set()
         # Set whenever a path is touched for the first time in an epoch.
         self.touched: Callable[[], None] = lambda: None
 
@@ -194,6 +204,16 @@ class IntentLog:
         """See `Intents`."""
         self.history.update(paths)
         self.touched()
+
+    def ref_moves(self, path: bytes) -> None:
+        """See `Intents`."""
+        self._refs.add(path.removeprefix(b".git/"))
+
+    def made_commits(self, ref: bytes) -> bool:
+        """Whether this reference was moved through this mount since that was asked last."""
+        moved = self.sees_no_refs or ref in self._refs
+        self._refs.discard(ref)
+        return moved
 
     def _next_epoch(self) -> int:
         return self._epoch + 1

@@ -16,6 +16,7 @@ import trio
 
 from leasefs.client.trees import tree_id
 from leasefs.core.errors import LeasefsError
+from leasefs.core.globs import Glob, parse_glob
 from leasefs.mount.inheriting import Inheritance
 from leasefs.mount.intent_report import IntentReport
 from leasefs.mount.intents import IntentLog
@@ -23,6 +24,7 @@ from leasefs.mount.journal import Header, Journal, journals_dir
 from leasefs.mount.looking import Looking
 from leasefs.mount.recovering import Recovery
 from leasefs.mount.rescuing import Owner, Rescuer
+from leasefs.mount.unleased import Unleased
 from leasefs.vcs.errors import VcsError
 from leasefs.vcs.worktree import WorkTree
 
@@ -99,6 +101,11 @@ class Work:
             lambda: lessee.view.by_token,
         )
         self._inheritance = Inheritance(self.tree, self._header, transport, self._rescuer)
+        self._unleased = Unleased(
+            self.intents, self.tree, self._header.tree, transport, _wall_s, self._all_globs
+        )
+        # In place the git directory is served natively where that is permitted.
+        self.intents.sees_no_refs = mountpoint == self._header.root
         # Of every lease that was ever held here; those whose end was seen to.
         self._globs: dict[int, tuple[str, ...]] = {}
         self._seen_to: set[int] = set()
@@ -128,6 +135,7 @@ class Work:
                 self.looking.run,
                 self._rescuer.run,
                 self._recovery.run,
+                self._unleased.run,
                 self._watch_git,
                 self._watch_losses,
                 self._sync,
@@ -139,13 +147,25 @@ class Work:
 
         def changed() -> None:
             with suppress(trio.RunFinishedError):
-                loop.run_sync_soon(self.looking.git_changed, idempotent=True)
+                loop.run_sync_soon(self._git_changed, idempotent=True)
 
         watch = await trio.to_thread.run_sync(_watching, self.tree, changed)
         try:
             await trio.sleep_forever()
         finally:
             watch.stop()
+
+    def _git_changed(self) -> None:
+        self.looking.git_changed()
+        self._unleased.git_changed()
+
+    def _all_globs(self) -> list[Glob]:
+        self._remember_globs()
+        return [parse_glob(glob) for globs in self._globs.values() for glob in globs]
+
+    def _remember_globs(self) -> None:
+        for lease in self._lessee.view.leases:
+            self._globs[lease.token] = tuple(glob.text for glob in lease.globs)
 
     async def _sync(self) -> None:
         """A power cut takes back no more of the journal than of what was written since the last of these."""
@@ -159,8 +179,7 @@ class Work:
     async def _watch_losses(self) -> None:
         """Keep what was done under each lease that is over against our will (P9)."""
         while True:
-            for lease in self._lessee.view.leases:
-                self._globs[lease.token] = tuple(glob.text for glob in lease.globs)
+            self._remember_globs()
             lost = [token for token in self.intents.leases() if self._is_lost(token)]
             if not lost:
                 await self._lessee.changed()
