@@ -142,6 +142,8 @@ class ControlServer:
                 return await self._revoke(request, lease_id)
             case ["rescues", rescue_id] if request.method == "DELETE":
                 return 200, await self._forward(api.drop_rescue(rescue_id))
+            case ["rescues", rescue_id]:
+                return await self._drop_rescue(request, rescue_id)
             case [read] if read in _READS:
                 return await self._read(request, read)
         raise NotFound(f"{request.path} is not served by a mount; ask the ledger itself")
@@ -190,6 +192,11 @@ class ControlServer:
             raise Denied("only the mount's own user may revoke through it")
         by = (request.body or {}).get("by") or _user_name(request.peer.uid)
         return 200, await self._forward(api.revoke(lease_id, by=str(by)))
+
+    async def _drop_rescue(self, request: Request, rescue_id: str) -> Answer:
+        if request.method != "DELETE":
+            raise _wrong_method(request)
+        return 200, await self._forward(api.drop_rescue(rescue_id))
 
     async def _read(self, request: Request, what: str) -> Answer:
         if request.method != "GET":

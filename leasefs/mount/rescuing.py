@@ -7,7 +7,6 @@ of the same bytes it is the same one, so whatever fails on the way to the ledger
 from __future__ import annotations
 
 import logging
-import os
 from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from leasefs.client import api
-from leasefs.client.paths import private_dir, state_dir
+from leasefs.client.paths import state_dir
 from leasefs.core.errors import InvalidRequest, LeasefsError
 from leasefs.core.paths import text
 from leasefs.vcs.errors import VcsError
@@ -96,7 +95,7 @@ class Rescuer:
             by=header.agent,
         )
         try:
-            made = await trio.to_thread.run_sync(_snapshot, self._tree, header.tree, paths, about)
+            made = await trio.to_thread.run_sync(_snapshot, self._tree, header.root, paths, about)
         except (VcsError, LeasefsError, OSError) as error:
             log.error("the uncommitted work of %s is NOT kept: %s", owner.lease, error)  # noqa: TRY400
             return None
@@ -151,24 +150,23 @@ class Rescuer:
                 self._untold.popleft()
 
 
-def _snapshot(tree: WorkTree, tree_id: str, paths: Sequence[bytes], about: About) -> RescueMade:
+def _snapshot(tree: WorkTree, root: str, paths: Sequence[bytes], about: About) -> RescueMade:
     # Read when first needed: a mount is to be usable before.
     from leasefs.vcs.rescue import snapshot
 
-    with _repository(tree, tree_id) as repository:
+    with _repository(tree, root) as repository:
         return snapshot(repository, tree.root_fd, paths, about, shown_at=tree.shown_at)
 
 
 @contextmanager
-def _repository(tree: WorkTree, tree_id: str) -> Iterator[GitDir]:
+def _repository(tree: WorkTree, root: str) -> Iterator[GitDir]:
     """The tree's own, or one of ours for a tree that has none."""
     gitdir = find_git(tree.root_fd, tree.around())
     if gitdir is not None:
         with gitdir:
             yield gitdir
         return
-    from leasefs.vcs.rescue import bare_repository
+    from leasefs.vcs.rescue import bare_repository, place_outside
 
-    directory = os.path.join(private_dir(os.path.join(state_dir(), "rescues")), f"{tree_id}.git")
-    with bare_repository(directory) as bare:
+    with bare_repository(place_outside(state_dir(), root)) as bare:
         yield bare
