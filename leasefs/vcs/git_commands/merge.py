@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from leasefs.vcs.beneath import read_file
 from leasefs.vcs.git_commands import tables
 from leasefs.vcs.git_commands.effects import CannotTell, Effect, Nothing, Paths
-from leasefs.vcs.git_commands.merging import merges
+from leasefs.vcs.git_commands.merging import given_back, merges
 from leasefs.vcs.git_commands.sparse import drift
 from leasefs.vcs.git_commands.switching import with_submodules
 
@@ -36,11 +36,16 @@ def merge(view: View, arguments: tuple[bytes, ...]) -> Effect:
             "it merges what is no commit here", "git fetch first, then merge what came"
         )
     changed = merged(view, others, parsed) | drift(view)
-    if parsed.has("autostash") or (
-        view.flag(b"merge.autostash") and dict(parsed.options).get("autostash") is not False
-    ):
-        changed |= view.staged() | view.dirty()
+    if autostashes(view, parsed, b"merge.autostash"):
+        for other in others:
+            changed |= given_back(view, view.head(), _tree(view, other))
     return Paths(with_submodules(view, parsed, changed, others))
+
+
+def autostashes(view: View, parsed: Parsed, key: bytes) -> bool:
+    """Whether local changes are taken away before and given back after."""
+    given = dict(parsed.options).get("autostash")
+    return view.flag(key) if given is None else given is not False
 
 
 def commit_of(view: View, name: bytes) -> str | None:

@@ -117,6 +117,40 @@ class Merges:
         )
 
 
+def given_back(view: View, before: str, after: str) -> Names:
+    """Local changes on the tree `before` that are taken away and merged into the tree `after`, or one like it.
+
+    Raises:
+        CannotTell: some may be given back under another name: the file or its directory is renamed.
+    """
+    changed = view.staged() | view.dirty()
+    if not changed:
+        return changed
+    renames = ("-r", "-z", "-M", "--diff-filter=R", "--name-status", before, after)
+    gone = set(view.ask("diff-tree", *renames).split(b"\0")[1:-1:3])
+    around = {above for path in view.only_in_index(before) for above in _directories(path)}
+    moved = around & {above for path in gone for above in _directories(path)}
+    moves = any(_is_empty(view, after, directory) for directory in moved)
+    own = view.ask("diff-index", "--cached", "-z", "-M", "--diff-filter=R", "--name-only", before)
+    if changed & gone or moves or own:
+        raise CannotTell(
+            "it gives local changes back among renamed files", "commit or stash them first"
+        )
+    return changed
+
+
+def _directories(path: bytes) -> set[bytes]:
+    parts = path.split(b"/")
+    return {b"/".join(parts[:end]) for end in range(len(parts))}
+
+
+def _is_empty(view: View, tree: str, directory: bytes) -> bool:
+    """Whether no file is left there; git then takes the whole directory for renamed."""
+    spec = [directory + b"/"] if directory else []
+    listed = view.ask("ls-tree", "-z", tree, "--", *spec).split(b"\0")[:-1]
+    return not any(entry.split(b" ", 2)[1] == b"blob" for entry in listed)
+
+
 @contextmanager
 def merges(view: View, current: str) -> Iterator[Merges]:
     """Merges into the tree `current`, in a temporary directory that is taken away at the end."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from typing import TYPE_CHECKING
 
 from leasefs.vcs.errors import GitFailed
@@ -93,9 +94,10 @@ def am(view: View, arguments: tuple[bytes, ...]) -> Effect:
 
 
 def _mailbox(view: View, name: bytes) -> bytes:
-    if view.place.tree.kind(view.pathspecs.plain(name)) is not None or not name.startswith(b"/"):
-        return read_named(view.place, name)
-    if os.path.isdir(name):
+    tree = view.place.tree
+    path = tree.resolve(view.place.directory, name)
+    below = tree.below(path)
+    if os.path.isdir(path) if below is None else tree.kind(below) == stat.S_IFDIR:
         raise CannotTell("it reads a directory of mails", "name the files")
     return read_named(view.place, name)
 
@@ -148,6 +150,8 @@ def _check_three_way(view: View, parsed: Parsed, changed: Names) -> None:
 def left_to_apply(view: View) -> Names:
     """The paths of the patches that an interrupted am or rebase has still to apply, the current one included."""
     numbers = [state(view, f"rebase-apply/{name}").strip() for name in ("next", "last")]
+    if not any(numbers):
+        return frozenset()  # git refuses: nothing was interrupted
     if not all(re.fullmatch(rb"\d{1,6}", number) for number in numbers):
         raise CannotTell("the state of the interrupted command cannot be read", "git am --abort")
     first, last = map(int, numbers)

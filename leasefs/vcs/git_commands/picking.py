@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from leasefs.vcs.git_commands import tables
 from leasefs.vcs.git_commands.effects import CannotTell, Effect, Nothing, Paths
-from leasefs.vcs.git_commands.merge import aborted, commit_of, stashed_away, state
-from leasefs.vcs.git_commands.merging import merges
+from leasefs.vcs.git_commands.merge import aborted, autostashes, commit_of, stashed_away, state
+from leasefs.vcs.git_commands.merging import given_back, merges
 from leasefs.vcs.git_commands.patching import left_to_apply
 from leasefs.vcs.git_commands.sparse import drift
 from leasefs.vcs.git_commands.switching import targets
@@ -136,10 +136,8 @@ def rebase(view: View, arguments: tuple[bytes, ...]) -> Effect:
     onto, commits = _range(view, parsed, upstream, branch)
     changed = _replayed(view, onto, commits)
     changed |= view.between(view.head(), view.treeish(branch) or view.head())
-    if parsed.has("autostash") or (
-        view.flag(b"rebase.autostash") and dict(parsed.options).get("autostash") is not False
-    ):
-        changed |= view.staged() | view.dirty()
+    if autostashes(view, parsed, b"rebase.autostash"):
+        changed |= given_back(view, view.head(), onto)
     return Paths(changed | drift(view))
 
 

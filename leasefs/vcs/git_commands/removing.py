@@ -34,9 +34,11 @@ def clean(view: View, arguments: tuple[bytes, ...]) -> Effect:
     if not parsed.has("d") and not specs:
         # A directory without anything tracked is left alone as a whole.
         return Paths(frozenset(path for path in directories if not path.endswith(b"/")))
-    return Paths(
-        _with_directories(view, view.others(*options, specs=specs), directories, nested=forced > 1)
-    )
+    files = view.others(*options, specs=specs)
+    if parsed.has("X"):
+        # Git takes an ignored directory also for the beginning of its name (`clean -X b` removes `built/`).
+        files |= {path for path in directories if path.endswith(b"/")}
+    return Paths(_with_directories(view, files, directories, nested=forced > 1 or parsed.has("X")))
 
 
 def _with_directories(view: View, files: Names, directories: Names, *, nested: bool) -> Names:
@@ -49,8 +51,8 @@ def _with_directories(view: View, files: Names, directories: Names, *, nested: b
 
 def _holds_no_file(view: View, path: bytes) -> bool:
     top = f"/proc/self/fd/{view.place.tree.root_fd}/".encode() + path
-    for _ in os.walk(top):
-        if _[2]:
+    for _, _, files in os.walk(top):
+        if files:
             return False
         view.left_s()
     return True

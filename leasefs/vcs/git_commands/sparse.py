@@ -128,8 +128,7 @@ def _moved(view: View, patterns: bytes, *, cone: bool) -> Names:
 
 
 def _head(view: View) -> bytes:
-    tree = view.head()
     commit = view.commit(b"HEAD")
     if commit is None:
-        raise CannotTell(f"there is no commit yet (tree {tree})")
+        raise CannotTell("there is no commit yet", "commit something first")
     return commit.encode() + b"\n"

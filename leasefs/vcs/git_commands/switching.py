@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from leasefs.vcs.git_commands import tables
 from leasefs.vcs.git_commands.effects import CannotTell, Effect, Nothing, Paths
+from leasefs.vcs.git_commands.merging import given_back
 from leasefs.vcs.git_commands.sparse import drift
 
 if TYPE_CHECKING:
@@ -88,8 +89,11 @@ def switch(view: View, arguments: Words) -> Effect:
 def _switch(view: View, parsed: Parsed, trees: Sequence[str]) -> Paths:
     head = view.head()
     changed = frozenset[bytes]().union(*(view.between(head, tree) for tree in trees))
-    if parsed.has("force", "discard-changes", "merge"):
+    if parsed.has("force", "discard-changes"):
         changed |= view.staged() | view.dirty() | view.unmerged()
+    elif parsed.has("merge"):
+        for tree in trees:
+            changed |= given_back(view, head, tree) | view.unmerged()
     for tree in trees:
         changed = with_submodules(view, parsed, changed, [tree])
     return Paths(changed | drift(view))

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from leasefs.testing.judged import (
+    copy_history,
+    make_history,
+    process_of,
+    really_changed,
+    shell,
+    snapshot,
+    work,
+)
+from leasefs.vcs.git_commands import Nothing, Paths, Unknown, staged_by
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasefs.testing.git_tree import GitTree
+    from leasefs.vcs.git_commands import Effect
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    directory = bytes(tmp_path_factory.mktemp("history"))
+    make_history(directory)
+    return directory
+
+
+@pytest.fixture
+def tree(history: bytes, make_tree: Callable[[str], GitTree]) -> GitTree:
+    made = make_tree("tree")
+    copy_history(history, made.path)
+    work(made.path)
+    return made
+
+
+def foretold(tree: GitTree, command: str, cwd: bytes = b"") -> Effect:
+    before = snapshot(tree.path, with_git=True)
+    effect = staged_by(process_of(tree, command, cwd), tree.open_git(), tree.open_root())
+    assert snapshot(tree.path, with_git=True) == before
+    return effect
+
+
+class Case(NamedTuple):
+    """`expected`: the paths, sorted, by words; `work()` has staged `st` before and edited `d/e/f` and `exec`."""
+
+    command: str
+    expected: str
+    first: str = ""
+    cwd: bytes = b""
+
+
+ADDS = [
+    Case("git add -A", "d/e/f exec u ud/deep/v"),
+    Case("git add --al", "d/e/f exec u ud/deep/v"),
+    Case("git add .", "d/e/f exec u ud/deep/v"),
+    Case("git add .", "d/e/f", cwd=b"d"),
+    Case("git add -u", "d/e/f exec"),
+    Case("git add -vu :/d", "d/e/f", cwd=b"n"),
+    Case("git stage u exec", "exec u"),
+    Case("git add -f ud", "ud/deep/v ud/x.o"),
+    Case("git add -N u", "u"),
+    Case(
+        "git add --pathspec-from-file=list",
+        "u",
+        "echo u > list; git add list; git commit -qm list -- list",
+    ),
+    Case("git -c alias.sweep='add -A' sweep", "d/e/f exec u ud/deep/v"),
+    Case("git rm --cached -q keep", "keep"),
+    Case("git rm -f d/b", "d/b"),
+    Case("git mv gone went", "gone went"),
+    Case("git update-index --add u exec", "exec u"),
+    Case("git apply --cached p", "far1", "git diff main far -- far1 > p"),
+]
+
+COMMITS = [
+    Case("git commit -m x", "st"),
+    Case("git commit -qam x", "d/e/f exec st"),
+    Case("git commit -m x -- exec", "exec"),
+    Case("git commit -om x exec", "exec"),
+    Case("git commit -im x exec", "exec st"),
+    Case("git commit --amend --no-edit", "st"),
+    Case("git commit --amend -m x --only", ""),
+    Case("git ci", "d/e/f exec st", "git config alias.ci 'commit -a -m x'"),
+]
+
+QUIET = [
+    "git add -n .",
+    "git add --refresh .",
+    "git add",
+    "git commit --dry-run -a",
+    "git status",
+    "git rm -n a",
+    "git reset --hard",
+    "git apply p",
+    "git merge side",
+]
+
+
+def _in_index(tree: GitTree) -> set[bytes]:
+    listed = tree.git(
+        "diff-index",
+        "--cached",
+        "-z",
+        "--name-only",
+        "--no-renames",
+        "--ita-visible-in-index",
+        "HEAD",
+    )
+    return set(listed.split(b"\0")[:-1])
+
+
+@pytest.mark.parametrize("case", ADDS, ids=lambda case: case.command)
+def test_what_a_command_stages_is_foretold(tree: GitTree, case: Case) -> None:
+    shell(tree.path, case.first)
+    effect = foretold(tree, case.command, case.cwd)
+    before = _in_index(tree)
+    really_changed(tree, case.command, case.cwd)
+    expected = {word.encode() for word in case.expected.split()}
+    assert effect == Paths(frozenset(expected))
+    assert _in_index(tree) - before == expected
+
+
+@pytest.mark.parametrize("case", COMMITS, ids=lambda case: case.command)
+def test_what_a_command_commits_is_foretold_whoever_staged_it(tree: GitTree, case: Case) -> None:
+    shell(tree.path, case.first)
+    expected = {word.encode() for word in case.expected.split()}
+    assert foretold(tree, case.command) == Paths(frozenset(expected))
+    head = tree.git("rev-parse", "HEAD").decode().strip()
+    really_changed(tree, case.command)
+    changed = tree.git("diff-tree", "-r", "-z", "--name-only", "--no-renames", head, "HEAD")
+    assert set(changed.split(b"\0")[:-1]) == expected
+
+
+@pytest.mark.parametrize("command", QUIET)
+def test_what_stages_nothing(tree: GitTree, command: str) -> None:
+    shell(tree.path, "git diff main far -- far1 > p")
+    assert foretold(tree, command) == Nothing()
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["git add --pathspec-from-file=-", "git update-index --index-info", "git commit --unheard-of"],
+)
+def test_what_cannot_be_told(tree: GitTree, command: str) -> None:
+    assert isinstance(foretold(tree, command), Unknown)
+
+
+def test_a_merge_is_answered_for_by_what_its_agent_changed_in_it(tree: GitTree) -> None:
+    shell(
+        tree.path,
+        "git stash -q; git merge -q --no-commit side; git merge --abort; git merge -q --no-commit --no-ff side",
+    )
+    shell(tree.path, "echo own > own; git add own; echo more >> s/side; git add s/side")
+    expected = Paths(frozenset({b"own", b"s/side"}))
+    assert foretold(tree, "git commit -m merged") == expected
+    assert foretold(tree, "git merge --continue") == expected
+
+
+def test_commands_that_go_on_commit_what_is_staged(tree: GitTree) -> None:
+    shell(
+        tree.path,
+        "git stash -q; git cherry-pick clash || true; git add a; echo x > other; git add other",
+    )
+    for command in ("git cherry-pick --continue", "git rebase --con", "git commit -m x"):
+        assert foretold(tree, command) == Paths(frozenset({b"a", b"other"})), command
