@@ -11,6 +11,7 @@ import logging
 import os
 from collections import deque
 from contextlib import suppress
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
@@ -20,7 +21,7 @@ from leasefs.core.errors import InvalidRequest, LeasefsError
 from leasefs.vcs.beneath import open_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from leasefs.client.transport import Transport
     from leasefs.mount.journal import Header, Journal, Note
@@ -41,6 +42,13 @@ class Settlement(NamedTuple):
     after: int
     as_of_wall_s: float
     told: Note
+
+
+class Author(NamedTuple):
+    """Who made a change, as a note names it that is not of the mount which reports it."""
+
+    agent: str
+    harness: str
 
 
 class IntentReport:
@@ -102,7 +110,9 @@ class IntentReport:
 
     async def _one_report(self) -> bool:
         until = self._settled[0].after if self._settled else None
-        notes = _first(self._journal.unanswered(IN_ONE_REPORT), until)
+        notes = self._journal.unanswered(IN_ONE_REPORT)
+        if until is not None:
+            notes = {number: note for number, note in notes.items() if number <= until}
         if notes:
             await self._send_notes(notes)
         elif self._settled:
@@ -113,23 +123,14 @@ class IntentReport:
 
     async def _send_notes(self, notes: dict[int, Note]) -> None:
         told = await trio.to_thread.run_sync(_measured, self._root_fd, list(notes.values()))
-        try:
-            answer = await self._send(self._notes_call(told))
-        except InvalidRequest as error:
-            # Sent again it would be refused again, and hold up all that comes after.
-            log.warning("the ledger does not take %d intents: %s", len(notes), error.message)
-            answer = {}
+        stale = await tell(self._send, self._header, told)
         try:
             self._journal.answered(max(notes))
         except OSError as error:
             # Then the next mount tells them once more, which changes nothing.
             log.warning("the journal cannot say what the ledger has: %s", error.strerror)
-        if answer.get("stale"):
-            self._stale(answer["stale"])
-
-    def _notes_call(self, told: list[Note]) -> api.Call:
-        header = self._header
-        return api.report_intents(header.tree, told, host=header.host, root=header.root)
+        if stale:
+            self._stale(stale)
 
     async def _send_settled(self) -> None:
         first = next(iter(self._journal.unanswered(1)), None)
@@ -152,16 +153,76 @@ class IntentReport:
         return await self._transport.send(call, timeout_s=_TIMEOUT_S)
 
 
-def _first(notes: dict[int, Note], until: int | None) -> dict[int, Note]:
-    """Those up to number `until` that fit into one request."""
-    taken: dict[int, Note] = {}
-    room = PATH_CHARACTERS_IN_ONE_REPORT
-    for number, note in notes.items():
-        if room <= 0 or (until is not None and number > until):
+async def tell(
+    send: Callable[[api.Call], Awaitable[api.Body]],
+    header: Header,
+    notes: Sequence[Note],
+    *,
+    recovered: bool = False,
+) -> list[Note]:
+    """Report notes in their order; returns what the ledger says of those that are stale.
+
+    They are of the header's mount, `recovered` if that is dead, but for those that name another `agent`: what a
+    dead mount changed. One that the ledger does not take is left out: sent again it would be refused again, and
+    hold up all that comes after.
+
+    Raises:
+        LeasefsError: the ledger does not answer.
+    """
+    stale: list[Note] = []
+    own = Author(header.agent, header.harness) if recovered else None
+    for author, batch in _batches(notes):
+        stale += await _tell_batch(send, header, batch, author or own)
+    return stale
+
+
+async def _tell_batch(
+    send: Callable[[api.Call], Awaitable[api.Body]],
+    header: Header,
+    batch: Sequence[Note],
+    author: Author | None,
+) -> list[Note]:
+    call = api.report_intents(
+        header.tree,
+        [{key: note[key] for key in note if key not in Author._fields} for note in batch],
+        host=header.host,
+        root=header.root,
+        recovered=author is not None,
+        **(author or Author("", ""))._asdict(),
+    )
+    try:
+        answer = await send(call)
+    except InvalidRequest as error:
+        if len(batch) == 1:
+            log.warning("the ledger does not take %r: %s", batch[0]["path"], error.message)
+            return []
+        # All or none: those that can be true must not be lost with the one that cannot.
+        half = len(batch) // 2
+        first = await _tell_batch(send, header, batch[:half], author)
+        return first + await _tell_batch(send, header, batch[half:], author)
+    return list(answer.get("stale", ()))
+
+
+def _batches(notes: Sequence[Note]) -> Iterator[tuple[Author | None, Sequence[Note]]]:
+    """Runs of notes of one author that fit into a request, in their order."""
+    for name, run in groupby(notes, key=lambda note: (note.get("agent"), note.get("harness"))):
+        author = Author(str(name[0]), str(name[1])) if name[0] else None
+        left = list(run)
+        while left:
+            count = _fitting(left)
+            yield author, left[:count]
+            del left[:count]
+
+
+def _fitting(notes: Iterable[Note]) -> int:
+    """How many of these notes, one at least, fit into one request."""
+    room, count = PATH_CHARACTERS_IN_ONE_REPORT, 0
+    for note in notes:
+        if room <= 0 or count == IN_ONE_REPORT:
             break
-        taken[number] = note
+        count += 1
         room -= len(note["path"]) + len(note["other"])
-    return taken
+    return count
 
 
 def _measured(root_fd: int, notes: list[Note]) -> list[Note]:

@@ -111,16 +111,18 @@ class NoIntents:
 class Uncommitted:
     """One path that changed. `epoch` is the last one in which it was touched.
 
-    `head` is the commit that HEAD named at first: "" if none, None if that is not known.
+    `head` is the commit that HEAD named at first: "" if none, None if that is not known. `author` is the agent
+    and harness of the dead mount that changed it, None for our own.
     """
 
-    __slots__ = ("blob", "commit", "epoch", "head", "lease", "token")
+    __slots__ = ("author", "blob", "commit", "epoch", "head", "lease", "token")
 
     def __init__(self, lease: str, token: int, epoch: int, head: str | None) -> None:
         self.lease = lease
         self.token = token
         self.epoch = epoch
         self.head = head
+        self.author: tuple[str, str] | None = None
         # Of a path that is committed but has not landed; its blob is "" if the commit removes it.
         self.commit = ""
         self.blob = ""
@@ -271,12 +273,26 @@ class IntentLog:
         whole = self._known.pop(directory)
         for path in paths:
             if path not in self._known:
-                self._journal.note(self._note(path, "modify", whole.lease, whole.token, 0))
-                self._known[path] = Uncommitted(whole.lease, whole.token, self._epoch, whole.head)
+                note = self._note(path, "modify", whole.lease, whole.token, 0)
+                if whole.author is not None:
+                    note["agent"], note["harness"] = whole.author
+                self._journal.note(note)
+                one = Uncommitted(whole.lease, whole.token, self._epoch, whole.head)
+                one.author = whole.author
+                self._known[path] = one
 
-    def adopt(self, path: bytes, lease: str, token: int, commit: str = "", blob: str = "") -> None:
-        """An intent that the ledger has of an earlier mount of this tree is ours to look after."""
+    def adopt(
+        self,
+        path: bytes,
+        lease: str,
+        token: int,
+        commit: str = "",
+        blob: str = "",
+        author: tuple[str, str] | None = None,
+    ) -> None:
+        """An intent that the ledger has of an earlier mount of this tree is ours to look after. Raises OSError."""
         if path in self._known:
             return
+        self._journal.look_after(token)
         one = self._known[path] = Uncommitted(lease, token, self._epoch, None)
-        one.commit, one.blob = commit, blob
+        one.commit, one.blob, one.author = commit, blob, author

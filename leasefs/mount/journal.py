@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from leasefs.client.paths import private_dir, state_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 Note = dict[str, Any]
 
 _SUFFIX = ".journal"
+# Its name while it is written, which nobody takes for that of a dead mount's.
+_DRAFT = ".new"
 _VERSION = 1
 # What the ledger has answered is cut off at the front once there is this much of it.
 _CUT_FROM_BYTES = 1 << 20
@@ -62,6 +64,7 @@ class Journal:
         self._header = header
         self._fd = _begin(self._path, header)
         self._size_bytes = os.fstat(self._fd).st_size
+        self._cut_from_bytes = _CUT_FROM_BYTES
         self._unanswered: dict[int, Note] = {}
         self._tokens: set[int] = set()
         self._next = 1
@@ -78,6 +81,12 @@ class Journal:
         self._tokens.add(note["token"])
         self._next += 1
         return number
+
+    def look_after(self, token: int) -> None:
+        """Write that what was changed under this lease of a dead mount is ours to look after. Raises OSError."""
+        if token not in self._tokens:
+            self._write({"tokens": [token]})
+            self._tokens.add(token)
 
     @property
     def last(self) -> int:
@@ -97,7 +106,7 @@ class Journal:
         """The ledger has all notes up to this one. Raises OSError if only we know that."""
         for known in [n for n in self._unanswered if n <= number]:
             del self._unanswered[known]
-        if self._size_bytes >= _CUT_FROM_BYTES:
+        if self._size_bytes >= self._cut_from_bytes:
             self._cut()
         else:
             self._write({"answered": number})
@@ -123,16 +132,13 @@ class Journal:
             raise OSError(28, os.strerror(28), self._path)
 
     def _cut(self) -> None:
-        draft = self._path + ".new"
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(draft)
-        fd = _begin(draft, self._header)
-        os.write(fd, _line({"tokens": sorted(self._tokens)}))
-        for number, note in self._unanswered.items():
-            os.write(fd, _line({"n": number, **note}))
-        os.replace(draft, self._path)
+        lines: list[Note] = [{"tokens": sorted(self._tokens)}]
+        lines += [{"n": number, **note} for number, note in self._unanswered.items()]
+        fd = _begin(self._path, self._header, lines)
         os.close(self._fd)
         self._fd, self._size_bytes = fd, os.fstat(fd).st_size
+        # While the ledger is away nothing can be left out; to write all of it each time would take ever longer.
+        self._cut_from_bytes = max(_CUT_FROM_BYTES, 2 * self._size_bytes)
 
 
 class DeadJournal:
@@ -151,8 +157,9 @@ class DeadJournal:
         return _left([_read(line) for line in lines])
 
     def remove(self) -> None:
-        """The ledger has all of it."""
-        os.unlink(self.path)
+        """The ledger has all of it, whoever told it: two mounts that begin at once may both have."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
 
     def __enter__(self) -> Self:
         return self
@@ -182,17 +189,41 @@ def _begun_ns(path: str) -> int:
         return 0
 
 
-def _begin(path: str, header: Header) -> int:
+def remove_drafts(directory: str) -> None:
+    """Remove what a mount left that was killed while it began a journal. No change was made under one."""
+    for name in os.listdir(directory):
+        if name.endswith(_SUFFIX + _DRAFT):
+            path = os.path.join(directory, name)
+            with contextlib.suppress(FileNotFoundError):
+                fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+                # Whoever has written its first line has locked it before.
+                if os.fstat(fd).st_size and _lock(fd) and _is_at(fd, path):
+                    os.unlink(path)
+                os.close(fd)
+
+
+def _begin(path: str, header: Header, lines: Iterable[Note] = ()) -> int:
+    """A journal of these lines, locked, at this name once it is whole. Raises OSError."""
+    draft = path + _DRAFT
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(draft)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-    fd = os.open(path, flags, 0o600)
+    fd = os.open(draft, flags, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(fd, _line({"journal": _VERSION, **header._asdict()}))
+        raw = b"".join(map(_line, ({"journal": _VERSION, **header._asdict()}, *lines)))
+        _write_whole(fd, raw, draft)
+        os.replace(draft, path)
     except BaseException:
-        os.unlink(path)
+        os.unlink(draft)
         os.close(fd)
         raise
     return fd
+
+
+def _write_whole(fd: int, raw: bytes, path: str) -> None:
+    if os.write(fd, raw) < len(raw):
+        raise OSError(28, os.strerror(28), path)
 
 
 def _lock(fd: int) -> bool:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import trio
 
 from leasefs.client import api
-from leasefs.core.errors import InvalidRequest, LeasefsError
-from leasefs.mount.intent_report import IN_ONE_REPORT
-from leasefs.mount.journal import dead_journals
+from leasefs.core.errors import LeasefsError
+from leasefs.mount.intent_report import tell
+from leasefs.mount.journal import dead_journals, remove_drafts
 from leasefs.mount.rescuing import Owner
+from leasefs.vcs.errors import VcsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
@@ -61,14 +62,16 @@ class Recovery:
         while True:
             try:
                 await self._take_over()
-            except LeasefsError as error:
-                log.info("earlier mounts are not recovered yet: %s", error.message)
+            except (LeasefsError, VcsError, OSError) as error:
+                # Nothing is lost by it: their journals stay.
+                log.warning("earlier mounts are not recovered yet: %s", error)
                 await trio.sleep(wait_s)
                 wait_s = min(_RETRY_S[1], 2 * wait_s)
             else:
                 return
 
     async def _take_over(self) -> None:
+        remove_drafts(self._directory)
         dead: list[tuple[DeadJournal, Left]] = []
         for journal in dead_journals(self._directory):
             left = journal.left()
@@ -86,6 +89,7 @@ class Recovery:
                 intent["token"],
                 intent["commit"] if intent["state"] == "committed" else "",
                 intent["blob"] if intent["state"] == "committed" else "",
+                (intent["agent"], intent["harness"]),
             )
         await self._looking.look()
         await self._keep([intent for intent in found if intent["token"] in tokens])
@@ -94,22 +98,8 @@ class Recovery:
         self._looking.git_changed()
 
     async def _replay(self, left: Left) -> None:
-        header, notes = left.header, left.notes
-        for start in range(0, len(notes), IN_ONE_REPORT):
-            call = api.report_intents(
-                header.tree,
-                notes[start : start + IN_ONE_REPORT],
-                host=header.host,
-                root=header.root,
-                recovered=True,
-                agent=header.agent,
-                harness=header.harness,
-            )
-            try:
-                await self._send(call)
-            except InvalidRequest as error:
-                log.warning("notes of %s are not taken: %s", header.session, error.message)
-        log.warning("recovered %d notes of %s's mount", len(notes), header.agent)
+        await tell(self._send, left.header, left.notes, recovered=True)
+        log.warning("recovered %d notes of %s's mount", len(left.notes), left.header.agent)
 
     async def _uncommitted(self, dead_tokens: frozenset[int]) -> list[api.Body]:
         """What the ledger has of this tree under leases that no live mount looks after."""

@@ -125,3 +125,10 @@ def test_of_a_rename_only_the_end_that_git_does_not_ignore_is_an_intent(whole: b
     assert intended(Op.RENAME, (tree, scratch)) == [(src, "rename-to", out)]
     assert intended(Op.RENAME, (scratch, tree)) == [(src, "rename-from", out)]
     assert intended(Op.RENAME, (scratch, scratch)) == []
+
+
+def test_what_a_dead_mount_moved_stays_its_agents_work(world: World) -> None:
+    world.log.adopt(b"new/", "L9", 9, author=("agent-09", "other"))
+    world.log.found_below(b"new/", [b"new/a"])
+    (note,) = world.journal.unanswered(1000).values()
+    assert (note["path"], note["lease"], note["agent"]) == ("new/a", "L9", "agent-09")

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasefs.mount import journal
-from leasefs.mount.journal import Header, Journal, dead_journals
+from leasefs.mount.journal import Header, Journal, dead_journals, remove_drafts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,6 +122,75 @@ def test_names_that_are_not_utf_8_come_back(tmp_path: Path) -> None:
 def test_what_is_no_journal_is_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.journal").write_bytes(content)
     assert [dead.left() for dead in dead_journals(str(tmp_path))] == [None]
+
+
+def test_leases_of_dead_mounts_that_are_looked_after_are_left_with_the_rest(tmp_path: Path) -> None:
+    live = Journal(str(tmp_path), HEADER)
+    for token in (9, 9, 10):
+        live.look_after(token)
+    _abandon(live)
+    (left,) = [journal.left() for journal in dead_journals(str(tmp_path))]
+    assert left is not None
+    assert (left.notes, left.tokens) == ([], frozenset({9, 10}))
+
+
+def test_two_mounts_that_recover_the_same_journal_both_come_to_an_end(tmp_path: Path) -> None:
+    _abandon(Journal(str(tmp_path), HEADER))
+    (one,) = list(dead_journals(str(tmp_path)))
+    (other,) = list(dead_journals(str(tmp_path)))
+    one.remove()
+    other.remove()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_journal_that_cannot_be_cut_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "_CUT_FROM_BYTES", 1)
+    live = Journal(str(tmp_path), HEADER)
+    for note in _notes(5):
+        live.note(note)
+    write = os.write
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", lambda fd, raw: write(fd, raw[:100]))
+        with pytest.raises(OSError, match="No space left"):
+            live.answered(2)
+    live.note({"path": "after", "token": 7})
+    _abandon(live)
+    assert len(os.listdir(tmp_path)) == 1
+    assert _left(tmp_path) == [[*_notes(5), {"path": "after", "token": 7}]]
+
+
+def test_a_journal_full_of_what_the_ledger_has_not_answered_is_not_written_anew_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "_CUT_FROM_BYTES", 4096)
+    cuts = 0
+    begin = journal._begin
+
+    def counted(*arguments: Any) -> int:
+        nonlocal cuts
+        cuts += 1
+        return begin(*arguments)
+
+    live = Journal(str(tmp_path), HEADER)
+    monkeypatch.setattr(journal, "_begin", counted)
+    for note in _notes(2000):
+        live.note(note)
+    for number in range(1, 1000):
+        live.answered(number)
+    assert 1 <= cuts < 4
+    _abandon(live)
+    assert _left(tmp_path) == [_notes(1001, first=999)]
+
+
+def test_what_was_killed_while_it_began_leaves_nothing(tmp_path: Path) -> None:
+    live = Journal(str(tmp_path), HEADER)
+    (tmp_path / "s-0.journal.new").write_bytes(b'{"journal":1}\n')
+    assert _left(tmp_path) == []
+    remove_drafts(str(tmp_path))
+    assert os.listdir(tmp_path) == ["s-1.journal"]
+    live.close()
 
 
 _WRITER = """
