@@ -190,14 +190,21 @@ def intents(territory: str | None = None, **wanted: str | None) -> Call:
 
 
 def report_foreign_writes(
-    tree: str, changes: Iterable[Body], *, how: str = "beside", about: str = ""
+    tree: str,
+    changes: Iterable[Body],
+    *,
+    how: str = "beside",
+    about: str = "",
+    events_lost: bool = False,
 ) -> Call:
     """What changed in a tree that no lease stood for: `{path, what, wall_s}` (ForeignAnswer).
 
     `how` is beside (all mounts), git (it moved history there) or commit (one that got past the hooks), and
-    `about` names that command or commit.
+    `about` names that command or commit. `events_lost`: the kernel dropped events, and these are what was
+    found different afterwards.
     """
     body: Body = {"tree": tree, "changes": list(changes), "how": how, "about": about}
+    body["events_lost"] = events_lost
     return Call("POST", "/v1/foreign-writes", body, needs_session=True)
 
 

@@ -83,6 +83,7 @@ class Lessee:
             self._heartbeats,
             granted=self._heard_granted,
             revoked=self._heard_revoked,
+            foreign=lambda fact: self.heard_foreign(fact),
             back=self._ledger_is_back,
             revive=revive,
         )
@@ -96,6 +97,8 @@ class Lessee:
         self._leaving, self._to_leave = trio.open_memory_channel[str](math.inf)
         # Awaited with each revoked lease before its ground opens; nothing is written under it any more then.
         self.before_leaving: Callable[[str], Awaitable[None]] | None = None
+        # Hears of foreign writes on this session's ground, as `core.events.ForeignWrites` has them.
+        self.heard_foreign: Callable[[Mapping[str, Any]], None] = lambda _: None
         # Awaited with the globs of each new exclusive lease before anything is written under it.
         self.before_adopting: Callable[[list[str]], Awaitable[None]] | None = None
         self._adopting, self._to_adopt = trio.open_memory_channel[tuple[Mapping[str, Any], int]](

@@ -27,7 +27,15 @@ log = logging.getLogger(__name__)
 # The ledger sends a comment every 15 s.
 SILENCE_S = 50.0
 _RETRY_S = (0.1, 2.0)
-TYPES = ("granted", "withdrawn", "released", "revoked", "expired", "session-ended")
+TYPES = (
+    "granted",
+    "withdrawn",
+    "released",
+    "revoked",
+    "expired",
+    "session-ended",
+    "foreign-writes",
+)
 
 
 class OwnEvents:
@@ -42,11 +50,13 @@ class OwnEvents:
         *,
         granted: Callable[[dict[str, Any], int], None],
         revoked: Callable[[str], None],
+        foreign: Callable[[dict[str, Any]], None],
         back: Callable[[], Awaitable[None]],
         revive: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """`granted` hears of claims (with their token) that became leases, `revoked` of leases that are to be dropped.
 
+        `foreign` hears of foreign writes, those that this session reported and those on its ground.
         `back` is awaited at each connection made, `revive` before each attempt but the first; it may
         start a ledger, and may raise what `Transport.send` raises.
         """
@@ -56,6 +66,7 @@ class OwnEvents:
         self._heartbeats = heartbeats
         self._granted = granted
         self._revoked = revoked
+        self._foreign = foreign
         self._back = back
         self._revive = revive
         self._attempts = 0
@@ -101,3 +112,5 @@ class OwnEvents:
                 self._trust.lost(fact["claim"], fact["reason"])
             case "session-ended":
                 self._heartbeats.beat_soon()
+            case "foreign-writes":
+                self._foreign(fact)

@@ -175,13 +175,17 @@ class ForeignReport(Struct, frozen=True):
 
 
 class ReportForeignWrites(Command, frozen=True):
-    """A mount reports what changed in its tree that no lease stood for; `about` names a commit or a command."""
+    """A mount reports what changed in its tree that no lease stood for; `about` names a commit or a command.
+
+    `events_lost` is as in `ForeignWrites`.
+    """
 
     session: str
     tree: str
     changes: tuple[ForeignReport, ...]
     how: Unleased = Unleased.BESIDE
     about: str = ""
+    events_lost: bool = False
 
 
 class ReportRescue(Command, frozen=True):

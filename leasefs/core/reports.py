@@ -23,6 +23,7 @@ from leasefs.core.uncommitted import lies_on
 
 if TYPE_CHECKING:
     from leasefs.core.commands import (
+        ForeignReport,
         Note,
         ReportForeignWrites,
         ReportIntents,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         Settlement,
     )
     from leasefs.core.draft import Decision, Draft
+    from leasefs.core.records import Claim
     from leasefs.core.state import State
 
 MAX_TEXT_LENGTH = 64 * 1024
@@ -224,18 +226,18 @@ def report_foreign_writes(draft: Draft, command: ReportForeignWrites) -> Decisio
     if len(command.about) > MAX_TEXT_LENGTH:
         raise InvalidRequest("what a report is about must not be endless")
     changes = tuple(
-        ForeignWrite(
-            change.path,
-            change.what,
-            change.wall_s,
-            _holder(draft.state, session.territory, parse_tree_path(change.path)),
-        )
-        for change in command.changes
+        _foreign_write(draft.state, session.territory, change) for change in command.changes
     )
-    if changes:
+    if changes or command.events_lost:
         draft.emit(
             ForeignWrites(
-                session.id, session.agent, command.tree, changes, command.how, command.about
+                session=session.id,
+                agent=session.agent,
+                tree=command.tree,
+                changes=changes,
+                how=command.how,
+                about=command.about,
+                events_lost=command.events_lost,
             )
         )
     held = tuple(
@@ -246,13 +248,21 @@ def report_foreign_writes(draft: Draft, command: ReportForeignWrites) -> Decisio
     return draft.done(ForeignAnswer(held))
 
 
-def _holder(state: State, territory: str, path: bytes) -> Holder | None:
-    """Who has the exclusive lease over the path, if anybody; of a directory, over itself."""
+def _foreign_write(state: State, territory: str, change: ForeignReport) -> ForeignWrite:
+    claim = _holding(state, territory, parse_tree_path(change.path))
+    if claim is None:
+        return ForeignWrite(change.path, change.what, change.wall_s)
+    holder = Holder(claim.agent, claim.id)
+    return ForeignWrite(change.path, change.what, change.wall_s, holder, claim.session)
+
+
+def _holding(state: State, territory: str, path: bytes) -> Claim | None:
+    """The claim that holds the path exclusively, if any; of a directory, itself."""
     plain = path.rstrip(b"/")
     if not plain or len(plain) > MAX_PATH_BYTES:
         return None
     for id_ in sorted(state.held.candidates(territory, (literal_glob(plain),))):
         claim = state.leases[id_].claim
         if claim.mode is Mode.EXCLUSIVE and lies_on(plain, globs_of(claim.globs)):
-            return Holder(claim.agent, claim.id)
+            return claim
     return None

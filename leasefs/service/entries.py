@@ -43,6 +43,13 @@ class Record:
     event: AnyEvent
     data: bytes
 
+    def heard_by(self) -> frozenset[str]:
+        """The sessions that it is about: whose it is and, of foreign writes, those whose ground was written."""
+        if not isinstance(self.event, ev.ForeignWrites):
+            return frozenset((self.session,))
+        holders = (change.session for change in self.event.changes if change.session)
+        return frozenset((self.session, *holders))
+
     def with_seq(self) -> bytes:
         """The object with its `seq` in front, as readers of the history get it."""
         return b'{"seq":%d,%b' % (self.seq, self.data[1:])

@@ -118,11 +118,14 @@ class ForeignWritesBody(Body, frozen=True):
     changes: Annotated[tuple[ForeignBody, ...], Meta(max_length=MAX_NOTES)]
     how: Unleased = Unleased.BESIDE
     about: Line = ""
+    events_lost: bool = False
 
     def command(self, session: str) -> ReportForeignWrites:
         """The command of this session."""
         changes = tuple(ForeignReport(**_fields(one)) for one in self.changes)
-        return ReportForeignWrites(session, self.tree, changes, self.how, self.about)
+        return ReportForeignWrites(
+            session, self.tree, changes, self.how, self.about, self.events_lost
+        )
 
 
 class SnapshotBody(Body, frozen=True):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from leasefs.core import events as ev
@@ -44,7 +45,7 @@ class Wanted:
     def takes(self, record: Record) -> bool:
         """Whether this event is wanted."""
         return (
-            (self.session is None or record.session == self.session)
+            (self.session is None or self.session in record.heard_by())
             and (self.territory is None or record.territory == self.territory)
             and (not self.types or record.type in self.types)
         )
@@ -217,7 +218,8 @@ class StreamHub:
 
     def _heard(self, records: Sequence[Record], state: State) -> None:
         for record in records:
-            for follower in (*self._of_all, *self._of_session.get(record.session, ())):
+            hearing = (self._of_session.get(session, ()) for session in record.heard_by())
+            for follower in (*self._of_all, *chain.from_iterable(hearing)):
                 if follower.wanted.takes(record):
                     follower.offer(record)
             if self._waiting:

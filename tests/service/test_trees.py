@@ -172,6 +172,25 @@ def test_foreign_writes_name_the_holder(serving: Any) -> None:
     asyncio.run(main())
 
 
+def test_a_holder_hears_of_foreign_writes_in_its_own_events(serving: Any) -> None:
+    async def main() -> None:
+        async with serving() as ledger:
+            names = "ann", "bob", "eve"
+            ann, bob, _ = [await ledger.agent(name) for name in names]
+            await claimed(ann, "src/**")
+            changes = [{"path": "src/a", "what": "deleted", "wall_s": 1.0}]
+            await send(bob, api.report_foreign_writes("t-1", changes, events_lost=True))
+            sessions = (await send(ann, api.sessions()))["sessions"]
+            of = {one["agent"]: one["session"] for one in sessions}
+            for name, heard in zip(names, (1, 1, 0), strict=True):
+                call = api.events(types=["foreign-writes"], session=of[name])
+                events = (await send(ann, call))["events"]
+                assert len(events) == heard
+                assert all(one["event"]["events_lost"] for one in events)
+
+    asyncio.run(main())
+
+
 def test_a_started_ledger_knows_it_all_again(serving: Any) -> None:
     """P11: intents, rescues and notes are in the log."""
 

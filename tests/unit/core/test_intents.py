@@ -262,5 +262,12 @@ def test_foreign_writes_name_the_holder(ledger: LedgerDriver) -> None:
         None,
         Holder("a", lease.lease),
     ]
+    assert [one.session for one in event.changes] == ["session-a", "", "", "session-a"]
     ledger.answered(ReportForeignWrites("session-b", "t-1", ()))
     assert ledger.happened == []
+
+
+def test_events_that_were_lost_are_told_of_though_nothing_was_found(ledger: LedgerDriver) -> None:
+    ledger.answered(ReportForeignWrites("session-b", "t-1", (), events_lost=True))
+    assert ledger.happened == ["ForeignWrites"]
+    assert ledger.last_events[0].event.events_lost
