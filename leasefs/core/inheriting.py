@@ -47,7 +47,7 @@ def inherited(state: State, lease: Lease, now_s: float) -> Inherited:
         note=notes[0] if notes else None,
         earlier_notes=tuple(notes[1:]),
         rescues=tuple(rescues_on(state, claim.territory, globs)),
-        uncommitted=tuple(nsmallest(NAMES_KEPT, uncommitted, key=lambda one: (one.path, one.tree))),
+        uncommitted=tuple(nsmallest(NAMES_KEPT, uncommitted, key=_place)),
         uncommitted_count=len(uncommitted),
     )
 
@@ -61,6 +61,10 @@ def _uncommitted_of_others(state: State, claim: Claim, globs: tuple[Glob, ...]) 
         if intent.state is IntentState.DIRTY
         and lies_on(intent.path.encode("utf-8", "surrogateescape"), globs)
     ]
+
+
+def _place(intent: Intent) -> tuple[str, str, str, str]:
+    return intent.path, intent.tree, intent.lease, intent.agent
 
 
 def _note_answer(note: HandOff, now_s: float) -> NoteAnswer:

@@ -86,7 +86,8 @@ class Uncommitted(Struct, frozen=True):
         found = self
         for id_, ones in _by_work(intents).items():
             before = self.works.get(territory, _NO_WORKS).get(id_)
-            found = _with_work(found, territory, id_, ones, globs.get(id_) or _grown(before, ones))
+            known = globs.get(id_) or (before.globs if before else ())
+            found = _with_work(found, territory, id_, ones, _grown(known, before, ones))
         return found
 
     def restating(self, territory: str, intents: Iterable[Intent]) -> Uncommitted:
@@ -179,20 +180,25 @@ def _with_work(
     )
 
 
-def _grown(before: Work | None, intents: list[Intent]) -> tuple[str, ...]:
-    """The ground of a work whose lease is over: what it was, and what these intents lie on beside it."""
-    known = before.globs if before else ()
+def _grown(known: tuple[str, ...], before: Work | None, intents: list[Intent]) -> tuple[str, ...]:
+    """The ground of a work: its lease's, and what else these intents lie on, reported when that was over."""
     globs = globs_of(known)
-    paths = [_raw(intent.path) for intent in intents]
     beside = [
-        path
-        for path in paths
-        if path.endswith(b"/") or not any(glob.matches(path) for glob in globs)
+        path for path in (_raw(intent.path) for intent in intents) if not _all_on(path, globs)
     ]
+    if not beside:
+        return known
     grown = tuple(dict.fromkeys((*known, *ground_of(beside))))
     if before is None or len(grown) <= MAX_GLOBS + _MAX_GLOBS:
         return grown
-    return ground_of([*(_raw(path) for _, path in before.intents), *paths])
+    return ground_of([*(_raw(path) for _, path in before.intents), *beside])
+
+
+def _all_on(path: bytes, globs: tuple[Glob, ...]) -> bool:
+    """Whether `path` lies on that ground; a directory only if it does with all that is below it."""
+    if path.endswith(b"/") or not path:
+        return any(glob.is_tree and glob.matches(path + b"x") for glob in globs)
+    return any(glob.matches(path) for glob in globs)
 
 
 def _without_paths(

@@ -8,7 +8,7 @@ release gate is asked in every way; the ledger starts again from its log.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import hypothesis.strategies as st
 import pytest
@@ -39,12 +39,12 @@ from leasefs.core.commands import (
     Tick,
 )
 from leasefs.core.events import Granted, Released
-from leasefs.core.globs import parse_glob
-from leasefs.core.intents import IntentKind, OnDirty, Outcome, Require
+from leasefs.core.intents import NAMES_KEPT, IntentKind, OnDirty, Outcome, Require
 from leasefs.core.ledger import apply
 from leasefs.core.records import Rescue
 from leasefs.core.views import WantedIntents, intents
 from leasefs.testing.ledger_driver import LedgerDriver
+from leasefs.testing.naive_intents import Grant, Key, Known, on
 
 if TYPE_CHECKING:
     from leasefs.core.commands import AnyCommand
@@ -52,39 +52,6 @@ if TYPE_CHECKING:
 GLOBS = ("x/1", "x/*", "y/**", "**", "*/1", "z")
 PATHS = ("x/1", "x/2", "y/1", "y/d/2", "y/d/", "z", "w/\udce9")
 TREES = ("t-1", "t-2")
-
-
-class Key(NamedTuple):
-    lease: str
-    agent: str
-    tree: str
-    path: str
-
-
-class Grant(NamedTuple):
-    """A lease that is, or was."""
-
-    lease: str
-    token: int
-    agent: str
-    session: str
-    globs: tuple[str, ...]
-
-
-class Known(NamedTuple):
-    """What the model knows of an intent."""
-
-    state: str
-    commit: str
-    first_s: float
-    last_s: float
-
-
-def on(path: str, globs: tuple[str, ...]) -> bool:
-    """Whether the path, or for a directory something below it, is on this ground; by trying."""
-    raw = path.encode("utf-8", "surrogateescape")
-    tried = [raw.rstrip(b"/"), *([raw + b"1", raw + b"2", raw + b"n/1"] if path[-1] == "/" else [])]
-    return any(parse_glob(glob).matches(one) for glob in globs for one in tried)
 
 
 class IntentsMachine(RuleBasedStateMachine):
@@ -154,7 +121,7 @@ class IntentsMachine(RuleBasedStateMachine):
             if key.agent != answer.agent and known.state == "dirty" and on(key.path, answer.globs)
         )
         said = sorted((one.path, one.tree, one.lease, one.agent) for one in told.uncommitted)
-        assert said == others, "P9: the next holder is told what it inherits"
+        assert said == others[:NAMES_KEPT], "P9: the next holder is told what it inherits"
         assert told.uncommitted_count == len(others)
         there = {id_ for id_, globs in self.rescues.items() if self.meet(globs, answer.globs)}
         assert {rescue.id for rescue in told.rescues} == there
@@ -414,4 +381,4 @@ def test_no_intent_is_lost_or_invented_over_random_histories() -> None:
 @pytest.mark.slow
 def test_no_intent_is_lost_or_invented_over_long_random_histories() -> None:
     """The same, for longer; a failure here is not shrunk."""
-    run(examples=1500, steps=120, phases=(Phase.generate,))
+    run(examples=600, steps=120, phases=(Phase.generate,))

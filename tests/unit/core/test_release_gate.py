@@ -271,3 +271,12 @@ def test_the_loser_of_a_lease_is_told_where_its_work_is(ledger: LedgerDriver) ->
     (lost,) = ledger.beat("a", lease).lost
     assert "taken by b" in lost.reason
     assert f"leasefs rescue show {lease.lease}" in lost.reason
+
+
+def test_work_off_its_leases_ground_is_found_where_it_lies(ledger: LedgerDriver) -> None:
+    """A replaced session's lease still stands, and what its agent tells of it now is a fact all the same."""
+    lease = ledger.claim("a", "x")
+    ledger.open("a", "-2", replace=True)
+    ledger.note("a-2", lease, "y", "d/")
+    assert [one.path for one in told(ledger, ledger.claim("b", "y")).uncommitted] == ["y"]
+    assert [one.path for one in told(ledger, ledger.claim("c", "d/e")).uncommitted] == ["d/"]
