@@ -89,7 +89,7 @@ class IntentReport:
             await trio.sleep(GATHER_S)
             self._some = trio.Event()
             try:
-                await self.flush()
+                await self._report_until(self._journal.last)
             except LeasefsError as error:
                 log.info("intents not reported yet: %s", error.message)
                 self._some.set()
@@ -107,6 +107,15 @@ class IntentReport:
         async with self._sending:
             while await self._one_report():
                 pass
+
+    async def _report_until(self, last: int) -> None:
+        """Report what there was by now; what comes meanwhile gathers for the next time."""
+        async with self._sending:
+            while min(self._journal.unanswered(1), default=last + 1) <= last or self._settled:
+                if not await self._one_report():
+                    return
+        if self._journal.unanswered(1):
+            self._some.set()
 
     async def _one_report(self) -> bool:
         until = self._settled[0].after if self._settled else None

@@ -35,6 +35,8 @@ _KINDS = {
     Op.CHMOD: "mode",
 }
 
+_SAME_PROGRAM_S = 0.5
+
 Intended = tuple[bytes, str, bytes]
 
 
@@ -156,6 +158,7 @@ class IntentLog:
         self._head = head
         self._wall_s = wall_s
         self._known: dict[bytes, Uncommitted] = {}
+        self._last_program = 0, "", 0.0
         self._epoch = 1
         self._turn = self._next_epoch
         # Where git moved history to, outside all leases, and nobody has looked yet whether that is all it was.
@@ -193,9 +196,16 @@ class IntentLog:
             "lease": lease,
             "token": token,
             "pid": pid,
-            "program": program_name(pid) if pid else "",
+            "program": self._program(pid),
             "wall_s": self._wall_s(),
         }
+
+    def _program(self, pid: int) -> str:
+        """What the process runs; asked once for what it does in a row."""
+        if pid != self._last_program[0] or self._wall_s() > self._last_program[2]:
+            name = program_name(pid) if pid else ""
+            self._last_program = pid, name, self._wall_s() + _SAME_PROGRAM_S
+        return self._last_program[1]
 
     def follow(self, turn: Callable[[], int]) -> None:
         """See `Intents`."""

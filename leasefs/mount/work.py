@@ -104,6 +104,7 @@ class Work:
         self._unleased = Unleased(
             self.intents, self.tree, self._header.tree, transport, _wall_s, self._all_globs
         )
+        self._heads: dict[bytes, str | None] = {}
         # In place the git directory is served natively where that is permitted.
         self.intents.sees_no_refs = mountpoint == self._header.root
         # Of every lease that was ever held here; those whose end was seen to.
@@ -116,12 +117,11 @@ class Work:
         return self._header.tree
 
     def _head(self, path: bytes) -> str | None:
-        from leasefs.vcs.reconcile import heads_of
-
-        try:
-            return heads_of(self.tree, [path.removesuffix(b"/")])[path.removesuffix(b"/")]
-        except (VcsError, OSError):
-            return None  # then only what is committed from now on can be told from what was there
+        """The same for all paths of a directory until git does something."""
+        directory = path.rstrip(b"/").rpartition(b"/")[0]
+        if directory not in self._heads:
+            self._heads[directory] = _head_of(self.tree, path.rstrip(b"/"))
+        return self._heads[directory]
 
     # -- while the mount is up -----------------------------------------------------------------
 
@@ -156,6 +156,7 @@ class Work:
             watch.stop()
 
     def _git_changed(self) -> None:
+        self._heads.clear()
         self.looking.git_changed()
         self._unleased.git_changed()
 
@@ -261,6 +262,16 @@ def opened_tree(source: str) -> Iterator[int]:
         yield root_fd
     finally:
         os.close(root_fd)
+
+
+def _head_of(tree: WorkTree, path: bytes) -> str | None:
+    # Read when first needed: a mount is to be usable before.
+    from leasefs.vcs.reconcile import heads_of
+
+    try:
+        return heads_of(tree, [path])[path]
+    except (VcsError, OSError):
+        return None  # then only what is committed from now on can be told from what was there
 
 
 def _watching(tree: WorkTree, changed: Callable[[], None]) -> GitWatch:
