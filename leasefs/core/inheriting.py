@@ -20,8 +20,13 @@ if TYPE_CHECKING:
     from leasefs.core.state import State
 
 
+_NOTHING = Inherited()
+
+
 def notes_for(state: State, claim: Claim) -> tuple[HandOff, ...]:
     """The notes that go to whoever is granted this claim, newest first."""
+    if claim.territory not in state.notes:
+        return ()
     globs = globs_of(claim.globs)
     notes = state.notes_of(claim.territory)
     found = [notes[id_] for id_ in state.noted.candidates(claim.territory, globs)]
@@ -40,6 +45,9 @@ def rescues_on(state: State, territory: str, globs: tuple[Glob, ...]) -> list[Re
 def inherited(state: State, lease: Lease, now_s: float) -> Inherited:
     """All of it. The notes are those of the grant; the rest is as it is now."""
     claim = lease.claim
+    where = claim.territory
+    if not (lease.inherited or where in state.rescues or where in state.uncommitted.works):
+        return _NOTHING
     globs = globs_of(claim.globs)
     uncommitted = _uncommitted_of_others(state, claim, globs)
     notes = [_note_answer(note, now_s) for note in lease.inherited]
