@@ -239,6 +239,11 @@ class IntentLog:
         """The paths that are uncommitted under the lease with this token, as far as is known."""
         return [p for p, one in self._known.items() if one.token == token and not one.commit]
 
+    def is_dirty(self, path: bytes) -> bool:
+        """Whether the path is known, and not committed."""
+        known = self._known.get(path)
+        return known is not None and not known.commit
+
     def lease_of(self, path: bytes) -> int | None:
         """The token of the lease that the path was changed under, None if it is not known."""
         known = self._known.get(path)

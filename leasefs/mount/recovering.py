@@ -70,6 +70,14 @@ class Recovery:
             else:
                 return
 
+    async def once(self) -> None:
+        """Do it now.
+
+        Raises:
+            LeasefsError, VcsError, OSError: it is not done, or not whole; their journals stay.
+        """
+        await self._take_over()
+
     async def _take_over(self) -> None:
         remove_drafts(self._directory)
         dead: list[tuple[DeadJournal, Left]] = []
@@ -113,11 +121,18 @@ class Recovery:
         ]
 
     async def _keep(self, left: Iterable[api.Body]) -> None:
-        """Rescue what is still dirty, lease by lease."""
-        owners = {Owner(i["lease"], i["token"], i["agent"], i["harness"]) for i in left}
-        for owner in sorted(owners):
-            paths = self._intents.dirty_of(owner.token)
-            await self._rescuer.rescue(owner, paths, "its mount died")
+        """Rescue what is still dirty, lease by lease; what several changed goes to the last of them."""
+        paths: dict[bytes, Owner] = {}
+        for one in sorted(left, key=lambda one: int(one["token"])):
+            owner = Owner(one["lease"], one["token"], one["agent"], one["harness"])
+            path = os.fsencode(one["path"])
+            if self._intents.is_dirty(path):
+                paths[path] = owner
+            # What lay below a directory that moved was found by the look, under the same lease.
+            paths |= dict.fromkeys(self._intents.dirty_of(owner.token), owner)
+        for owner in sorted(set(paths.values())):
+            mine = [path for path, whose in paths.items() if whose == owner]
+            await self._rescuer.rescue(owner, mine, "its mount died")
 
     async def _send(self, call: api.Call) -> api.Body:
         return await self._transport.send(call, timeout_s=_TIMEOUT_S)

@@ -243,6 +243,11 @@ class Work:
         await self.report.flush()
         await self._rescuer.flush()
 
+    async def recover(self) -> None:
+        """Take over now from the dead mounts of the tree. Raises as `Recovery.once`."""
+        await self._recovery.once()
+        await self.flush()
+
     async def end(self) -> None:
         """The mount is down: what is known is told, as far as the ledger is there. Nothing more is changed."""
         with trio.move_on_after(_END_WITHIN_S, shield=True):

@@ -9,6 +9,7 @@ import click
 
 from leasefs_cli.checks.finding import FAIL, OK, WARN, Finding
 from leasefs_cli.checks.host import host_findings
+from leasefs_cli.checks.journals import journal_findings
 from leasefs_cli.checks.ledger import ledger_findings
 from leasefs_cli.checks.mounts import mount_findings
 from leasefs_cli.exit_codes import DONE, UNEXPECTED
@@ -26,16 +27,22 @@ _COLOURS = {OK: "green", WARN: "yellow", FAIL: "red"}
         ("leasefs doctor --json | jq '.findings[] | select(.level != \"ok\")'", "for a program"),
     ],
 )
-@click.option("--fix", is_flag=True, help="Detach redirects that their mount does not know of.")
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Detach redirects that their mount does not know of; take over from mounts that died.",
+)
 @json_option
 def command(as_json: bool, fix: bool) -> int:
     """Check this machine, the ledger and the mounts, and say what to repair.
 
     Each line is ok, warn (it works, but) or fail, with what to do below. Without --fix nothing is
-    changed; no ledger is started.
+    changed, and no ledger is started.
     """
     findings = []
-    for finding in chain(host_findings(), ledger_findings(), mount_findings(fix=fix)):
+    for finding in chain(
+        host_findings(), ledger_findings(), mount_findings(fix=fix), journal_findings(fix=fix)
+    ):
         findings.append(finding)
         if not as_json:
             _show(finding)
