@@ -35,12 +35,12 @@ class LeftBehind(NamedTuple):
 
 
 def left_behind() -> Iterator[LeftBehind]:
-    """The journals of all dead mounts of this user. Raises Denied as `client.paths.state_dir`."""
+    """The journals of all dead mounts of this user that changed anything. Raises Denied as `client.paths.state_dir`."""
     base = private_dir(os.path.join(state_dir(), "journals"))
     for tree in sorted(os.listdir(base)):
         for journal in dead_journals(os.path.join(base, tree)):
             left = journal.left()
-            if left is not None:
+            if left is not None and left.tokens:
                 yield LeftBehind(left.header, len(left.notes))
 
 

@@ -217,6 +217,11 @@ class Work:
 
     async def _keep(self, token: int, lease_id: str, reason: str, *, ends: bool = False) -> None:
         await self.look()
+        try:
+            await self.report.flush()
+        except LeasefsError as error:
+            # Told of the rescue first, the ledger would hear of its paths as changed again.
+            log.info("a rescue is made before its paths are told: %s", error.message)
         paths = self.intents.dirty_of(token)
         identity = self._lessee.identity
         globs = self._globs.get(token, ())
