@@ -12,6 +12,7 @@ import trio
 
 from leasefs.client import api
 from leasefs.core.globs import parse_glob
+from leasefs.mount.journal import untold_of_others
 from leasefs.mount.rescuing import Owner
 from leasefs.vcs.errors import VcsError
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from leasefs.client.transport import Transport
-    from leasefs.mount.journal import Header
+    from leasefs.mount.journal import Header, Note
     from leasefs.mount.rescuing import Rescuer
     from leasefs.vcs.worktree import WorkTree
 
@@ -30,8 +31,15 @@ class Inheritance:
     """Keeps the uncommitted work of other agents in one tree."""
 
     def __init__(
-        self, tree: WorkTree, header: Header, transport: Transport, rescuer: Rescuer
+        self,
+        tree: WorkTree,
+        header: Header,
+        transport: Transport,
+        rescuer: Rescuer,
+        journals: str,
     ) -> None:
+        """`journals` is the directory of the tree's journals."""
+        self._journals = journals
         self._tree = tree
         self._header = header
         self._transport = transport
@@ -44,25 +52,39 @@ class Inheritance:
             LeasefsError: the ledger cannot be asked.
         """
         globs = [parse_glob(text) for text in texts]
-        left: dict[Owner, list[bytes]] = {}
-        for intent in await self._of_others():
-            path = os.fsencode(intent["path"])
+        left: dict[Owner, set[bytes]] = {}
+        for owner, path in [*await self._of_others(), *await self._untold()]:
             # Of a directory that moved, anything below may be meant.
             if path.endswith(b"/") or any(glob.matches(path) for glob in globs):
-                owner = Owner(intent["lease"], intent["token"], intent["agent"], intent["harness"])
-                left.setdefault(owner, []).append(path)
+                left.setdefault(owner, set()).add(path)
         for owner, paths in sorted(left.items()):
-            dirty = await trio.to_thread.run_sync(_dirty, self._tree, paths)
+            dirty = await trio.to_thread.run_sync(_dirty, self._tree, sorted(paths))
             await self._rescuer.rescue(owner, dirty, f"its ground went to {self._header.agent}")
 
-    async def _of_others(self) -> list[api.Body]:
+    async def _of_others(self) -> list[tuple[Owner, bytes]]:
+        """What the ledger knows."""
         call = api.intents(territory=self._header.territory, tree=self._header.tree, state="dirty")
         answer = await self._transport.send(call, timeout_s=_TIMEOUT_S)
         return [
-            one
+            (_owner(one, one["agent"], one["harness"]), os.fsencode(one["path"]))
             for one in answer["intents"]
             if one["agent"] != self._header.agent and not one["held"]
         ]
+
+    async def _untold(self) -> list[tuple[Owner, bytes]]:
+        """What it does not, because a mount fell asleep or died with the news."""
+        header = self._header
+        journals = await trio.to_thread.run_sync(untold_of_others, self._journals, header.session)
+        return [
+            (_owner(note, left.header.agent, left.header.harness), os.fsencode(note["path"]))
+            for left in journals
+            for note in left.notes
+            if left.header.agent != header.agent
+        ]
+
+
+def _owner(about: Note, agent: str, harness: str) -> Owner:
+    return Owner(about["lease"], about["token"], agent, harness)
 
 
 def _dirty(tree: WorkTree, paths: list[bytes]) -> list[bytes]:

@@ -26,6 +26,8 @@ _SUFFIX = ".journal"
 # Its name while it is written, which nobody takes for that of a dead mount's.
 _DRAFT = ".new"
 _VERSION = 1
+_TO_LOCK = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+_TO_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 # What the ledger has answered is cut off at the front once there is this much of it.
 _CUT_FROM_BYTES = 1 << 20
 
@@ -174,7 +176,7 @@ def dead_journals(directory: str) -> Iterator[DeadJournal]:
     for name in sorted(names, key=lambda name: _begun_ns(os.path.join(directory, name))):
         path = os.path.join(directory, name)
         with contextlib.suppress(FileNotFoundError):
-            fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = os.open(path, _TO_LOCK)
             if _lock(fd) and _is_at(fd, path):
                 with DeadJournal(path, fd) as dead:
                     yield dead
@@ -189,13 +191,44 @@ def _begun_ns(path: str) -> int:
         return 0
 
 
+def untold_of_others(directory: str, own_session: str) -> list[Left]:
+    """What the mounts of other sessions have written down and not told the ledger, whether they run, sleep or are gone.
+
+    Nothing is locked and nothing changes; `tokens` are those of these notes alone.
+    """
+    found: list[Left] = []
+    for name in sorted(os.listdir(directory)):
+        if name.endswith(_SUFFIX) and name != own_session + _SUFFIX:
+            with contextlib.suppress(FileNotFoundError):
+                fd = os.open(os.path.join(directory, name), _TO_READ)
+                with open(fd, "rb") as file:
+                    left = _untold(file.read())
+                if left is not None and left.notes:
+                    found.append(left)
+    return found
+
+
+def _untold(raw: bytes) -> Left | None:
+    """As `_left`, but reads from the end, and only what it takes: journals are long and nearly all of it is told."""
+    first, *others = raw.split(b"\n")[:-1] or [b""]
+    lines: list[Note] = []
+    answered = 0
+    for line in map(_read, reversed(others)):
+        answered = max(answered, line.get("answered", 0))
+        if line.get("n", answered + 1) <= answered:
+            break
+        lines.append(line)
+    left = _left([_read(first), *reversed(lines)])
+    return left and left._replace(tokens=frozenset(note["token"] for note in left.notes))
+
+
 def remove_drafts(directory: str) -> None:
     """Remove what a mount left that was killed while it began a journal. No change was made under one."""
     for name in os.listdir(directory):
         if name.endswith(_SUFFIX + _DRAFT):
             path = os.path.join(directory, name)
             with contextlib.suppress(FileNotFoundError):
-                fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+                fd = os.open(path, _TO_LOCK)
                 # Whoever has written its first line has locked it before.
                 if os.fstat(fd).st_size and _lock(fd) and _is_at(fd, path):
                     os.unlink(path)

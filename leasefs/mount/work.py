@@ -100,7 +100,9 @@ class Work:
             self._rescuer,
             lambda: lessee.view.by_token,
         )
-        self._inheritance = Inheritance(self.tree, self._header, transport, self._rescuer)
+        self._inheritance = Inheritance(
+            self.tree, self._header, transport, self._rescuer, self._journals
+        )
         self._unleased = Unleased(
             self.intents, self.tree, self._header.tree, transport, _wall_s, self._all_globs
         )

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasefs.mount import journal
-from leasefs.mount.journal import Header, Journal, dead_journals, remove_drafts
+from leasefs.mount.journal import Header, Journal, dead_journals, remove_drafts, untold_of_others
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -191,6 +191,28 @@ def test_what_was_killed_while_it_began_leaves_nothing(tmp_path: Path) -> None:
     remove_drafts(str(tmp_path))
     assert os.listdir(tmp_path) == ["s-1.journal"]
     live.close()
+
+
+@pytest.mark.parametrize("answered", [0, 3, 5])
+def test_what_another_mount_has_not_told_can_be_read_while_it_lives(
+    tmp_path: Path, answered: int
+) -> None:
+    live = Journal(str(tmp_path), HEADER)
+    for note in _notes(4):
+        live.note(note)
+    live.look_after(11)
+    if answered:
+        live.answered(min(answered, 4))
+    live.note({"path": "last", "token": 8})
+    if answered == 5:
+        live.answered(5)
+    (tmp_path / "s-2.journal").write_bytes(b"torn")
+    found = untold_of_others(str(tmp_path), "s-3")
+    expected = [*_notes(4), {"path": "last", "token": 8}][answered:]
+    assert [left.notes for left in found] == ([expected] if expected else [])
+    assert all(left.header == HEADER and 11 not in left.tokens for left in found)
+    assert untold_of_others(str(tmp_path), HEADER.session) == []
+    os.close(live._fd)
 
 
 _WRITER = """
