@@ -59,6 +59,7 @@ async def setattr_(
         await _allow_by_handle(tree, change.op, file)
         if change.size is not None:
             tree.note(file)
+        tree.outside.changed_here(node)
         _disarm(tree, change, file.fd, caller)
         _apply(change, file.fd, tree.stat(node) if node.parent else os.fstat(file.fd))
         if file.token > 0:
@@ -66,6 +67,7 @@ async def setattr_(
     else:
         allowed = await _allow(tree, change.op, node, caller)
         with _reach(tree, node, change) as at:
+            tree.outside.changed_here(node)
             _disarm(tree, change, at, caller)
             _apply(change, at, tree.stat(node))
         tree.gate.wrote(allowed)
@@ -145,6 +147,7 @@ async def _change_xattr(
     node = tree.subject(number, op, caller.pid)
     allowed = await _allow(tree, op, node, caller)
     with tree.lower.pinned(node) as path:
+        tree.outside.changed_here(node)
         call(path)
     tree.links.touched(node, tree.stat(node))
     tree.gate.wrote(allowed)

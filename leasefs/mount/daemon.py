@@ -29,6 +29,7 @@ from leasefs.core.errors import InvalidRequest, LeasefsError, LedgerUnavailable,
 from leasefs.mount.control_files import control_files
 from leasefs.mount.control_http import listen, serve_http
 from leasefs.mount.control_server import ControlServer, refusal
+from leasefs.mount.foreign_writes import ForeignWrites
 from leasefs.mount.mountpoint import MountOptions, check
 from leasefs.mount.refusals import RefusalLog
 from leasefs.mount.registry import control_socket, registered
@@ -97,13 +98,14 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
         refusals = RefusalLog(lessee.refused)
         with opened_tree(options.source) as root_fd:
             work = Work(root_fd, options.mountpoint, lessee, link, tree.project)
-            about["tree"] = work.tree_id
+            foreign = ForeignWrites(work.header, work.journals, lessee, link)
+            about |= {"tree": work.tree_id, **foreign.facts()}
             releases = ReleaseGate(lessee, work, work.tree, tree.project)
             control = ControlServer(
                 lessee, link, refusals, about, tree.owner_uid, releases.release, revive
             )
             async with git_told(options.source, wanted=config.fsmonitor) as about["fsmonitor"]:
-                await _serve_all(options, lessee, control, refusals, about, ready, work)
+                await _serve_all(options, lessee, control, refusals, about, ready, work, foreign)
             await work.end()
     finally:
         with trio.CancelScope(shield=True):
@@ -119,6 +121,7 @@ async def _serve_all(
     about: dict[str, Any],
     ready: Callable[[dict[str, Any]], None],
     work: Work,
+    foreign: ForeignWrites,
 ) -> None:
     listener = listen(parse_url(about["control"]).socket_path, control.tree_uid)
     with contextlib.ExitStack() as until_the_end:
@@ -136,19 +139,22 @@ async def _serve_all(
             nursery.start_soon(control.run)
             nursery.start_soon(work.run)
             nursery.start_soon(serve_http, listener, control.handle, refusal)
-            contents = _contents(lessee, refusals, about)
-            await serve(options, lessee, contents, mounted, refusals, redirected, work.intents)
+            contents = _contents(lessee, refusals, about, foreign)
+            await serve(
+                options, lessee, contents, mounted, refusals, redirected, work.intents, foreign
+            )
             nursery.cancel_scope.cancel()
 
 
 def _contents(
-    lessee: Lessee, refusals: RefusalLog, about: dict[str, Any]
+    lessee: Lessee, refusals: RefusalLog, about: dict[str, Any], foreign: ForeignWrites
 ) -> dict[str, Callable[[], bytes]]:
     """The files of `.leasefs/`."""
     return {
         "agent": lambda: f"{about['agent']}\n".encode(),
-        "mount.json": lambda: _json_file(about),
+        "mount.json": lambda: _json_file(about | foreign.facts()),
         **control_files(lessee, refusals, lessee.kept_by),
+        **foreign.found.files(),
     }
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from leasefs.mount import inotify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from leasefs.mount.inodes import Node
     from leasefs.mount.inotify import Event
@@ -42,6 +42,10 @@ class Echoes:
     def __init__(self) -> None:
         # The node, if a file of this one name was made; True for something else; False if it was taken away.
         self._ours: dict[int, dict[bytes, Node | bool]] = {}
+        # Hears of what is forgotten before its event came: directory, name, and what was done.
+        self.outlived: Callable[[int, bytes, Node | bool], None] = lambda _directory, _name, _act: (
+            None
+        )
 
     def made(self, directory: Node, name: bytes, file: Node | None = None) -> None:
         """The kernel knows what is at this name: it was made through this mount.
@@ -62,7 +66,7 @@ class Echoes:
         return None if names is None else names.get(name)
 
     def heard(self, directory: Node, name: bytes) -> Node | bool | None:
-        """The same, and it is to be heard of no more: its event came, or the kernel is told anew."""
+        """The same, and it is to be heard of no more: its event came."""
         names = self._ours.get(directory.number)
         if names is None:
             return None
@@ -70,6 +74,25 @@ class Echoes:
         if not names:
             del self._ours[directory.number]
         return ours
+
+    def told_anew(self, directory: Node, name: bytes) -> None:
+        """The kernel is being told what is at this name, or that nothing is."""
+        names = self._ours.get(directory.number)
+        if names is None:
+            return
+        ours = names.pop(name, None)
+        if ours is not None:
+            self.outlived(directory.number, name, ours)
+        if not names:
+            del self._ours[directory.number]
+
+    def all_acts(self) -> dict[tuple[int, bytes], Node | bool]:
+        """All that is still to be heard of, by directory and name."""
+        return {
+            (number, name): act
+            for number, names in self._ours.items()
+            for name, act in names.items()
+        }
 
     def forget(self, directory: Node) -> None:
         """No event will come from this directory."""

@@ -89,6 +89,7 @@ def _open_allowed(
 
 def _truncate(tree: Tree, node: Node, fd: int, flags: int, caller: Caller) -> None:
     node.told = None
+    tree.outside.changed_here(node)
     if tree.owner.disarms(caller) and take_set_ids(fd, caller.pid):
         tree.cache.drop_attributes_now(node.number)  # size and times the kernel forgets by itself
     if flags & os.O_ACCMODE != os.O_RDONLY:
@@ -277,6 +278,9 @@ def release(tree: Tree, handle: int) -> None:
     if isinstance(closed, OpenFile) and closed.use_id:
         tree.gate.holdings.writer_closed(closed.use_id)
         closed.use_id = 0
+    if isinstance(closed, OpenFile) and closed.aliased:
+        # What was written under another name of it shows at this close.
+        tree.outside.changed_here(closed.node)
 
 
 async def sync(tree: Tree, handle: int, *, data_only: bool) -> None:

@@ -9,9 +9,7 @@ themselves leave nothing open (`echoes.py`).
 
 from __future__ import annotations
 
-import errno
 import logging
-import os
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -19,13 +17,14 @@ import trio
 
 from leasefs.mount import inotify
 from leasefs.mount.echoes import NAMED, Echoes, gathered, is_echo
-from leasefs.mount.inotify import Event, Inotify
+from leasefs.mount.inotify import Event
 from leasefs.mount.kernel_cache import AGAIN_AFTER_S
-from leasefs.mount.mountinfo import mounts
 from leasefs.mount.noting import Noting
+from leasefs.mount.watches import GONE, Watches
 
 if TYPE_CHECKING:
     from leasefs.mount.changes import ChangeLog
+    from leasefs.mount.foreign import Foreign
     from leasefs.mount.inodes import Inodes, Node
     from leasefs.mount.kernel_cache import KernelCache
     from leasefs.mount.lower import Lower
@@ -38,106 +37,89 @@ log = logging.getLogger(__name__)
 _GATHER_S = 0.01
 # Names looked at before the requests get their turn again.
 _SLICE = 64
-# What says that the directory itself is not there any more, which is told as a name in the one above.
-_GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
 
 
 class Outside:
     """Watches, compares, and tells the kernel. One for each mount."""
 
     def __init__(
-        self, inodes: Inodes, lower: Lower, cache: KernelCache, changes: ChangeLog, *, watched: bool
+        self,
+        inodes: Inodes,
+        lower: Lower,
+        cache: KernelCache,
+        changes: ChangeLog,
+        foreign: Foreign | None = None,
+        *,
+        watched: bool,
     ) -> None:
-        """Not `watched`: the lower file system is one whose changes inotify(7) does not all tell."""
+        """Not `watched`: the lower file system is one whose changes inotify(7) does not all tell.
+
+        `foreign` judges who made each change.
+        """
         self._inodes = inodes
         self._lower = lower
         self._cache = cache
         self._changes = changes
-        self._inotify = _inotify() if watched else None
-        self._watched: dict[int, Node] = {}
+        self._foreign = foreign
+        self._watches = Watches(inodes, lower, changes, foreign, watched=watched)
+        self.watch = self._watches.watch
+        self.watch_spare = self._watches.watch_spare
         self._echoes = Echoes()
         # What this mount did itself, and what the kernel is being told: operations say so.
         self.made_here = self._echoes.made
         self.removed_here = self._echoes.removed
-        self.looked_up = self._echoes.heard
+        self.looked_up = self._echoes.told_anew
         # Names of directories that others took away, until their nodes are looked for.
         self._gone_directories: set[tuple[Node | None, bytes]] = set()
-        # Directories that were not where they should be when they were to be watched.
-        self._missed: set[Node] = set()
         # Numbers of inodes that may change without an event.
         self._doubted: set[int] = set()
         # Events that nobody has looked at yet.
         self._waiting: deque[Event] = deque()
         self._noting = Noting(inodes, changes)
-        if self._inotify is not None:
+        if foreign is not None:
+            foreign.attach(inodes)
+            self._echoes.outlived = foreign.own.told
+        if self._watches.fd >= 0:
             changes.cover()
         self.watch(inodes.root)
 
     def close(self) -> None:
         """Watch nothing any more."""
-        if self._inotify is not None:
-            self._inotify.close()
-            self._inotify = None
+        self._watches.close()
 
     # -- watching ------------------------------------------------------------------------------
 
-    def watch(self, directory: Node) -> bool:
-        """Watch a directory; whether it is newly watched, so that what was read before may be old.
-
-        The watch outlives the kernel's interest: git may trust what it saw there long ago (see `changes`).
-        """
-        if self._inotify is None or directory.watch >= 0 or directory.orphan_fd >= 0:
-            return False
-        if isinstance(directory.key, tuple) and directory is not self._inodes.root:
-            self._changes.uncover()
-            return False  # another file system, of which nobody knows what inotify(7) tells
-        try:
-            watch = self._inotify.watch(self._lower.directory(directory))
-        except OSError as error:
-            if error.errno in _GONE:
-                self._missed.add(directory)
-                return False
-            if error.errno == errno.ENOSPC and self._changes.covered:
-                log.warning(
-                    "no more directories can be watched: what others change may be seen a second late; "
-                    "raise fs.inotify.max_user_watches (sysctl)"
-                )
-            self._changes.uncover()
-            return False
-        directory.watch = watch
-        directory.lookups += 1
-        self._watched[watch] = directory
-        return True
-
     def unwatch(self, directory: Node) -> None:
         """The directory was removed."""
-        watch, directory.watch = directory.watch, -1
-        if watch < 0 or self._watched.get(watch) is not directory:
-            return
-        del self._watched[watch]
-        self._echoes.forget(directory)
-        if self._inotify is not None:
-            self._inotify.unwatch(watch)
-        for gone in self._inodes.forget(directory.number, 1):
-            self._lower.forget(gone)
+        if self._watches.unwatch(directory):
+            self._echoes.forget(directory)
 
     def leave(self, directory: Node) -> None:
         """The lower file system serves this directory and all below itself from now on (`redirects`)."""
-        for node in list(self._watched.values()):
+        for node in self._watches:
             if self._inodes.is_below(node, directory):
                 self._drop(node)
                 self.unwatch(node)
+
+    def act(self, directory: Node, name: bytes) -> Node | bool | None:
+        """What this mount did to the name, as long as that is still to be heard of (see `Echoes`)."""
+        return self._echoes.known(directory, name)
+
+    def changed_here(self, node: Node) -> None:
+        """Bytes or attributes of the node are being changed through this mount."""
+        if self._foreign is not None:
+            self._foreign.own.changed(node.key if isinstance(node.key, int) else node.key[1])
 
     # -- what others did -----------------------------------------------------------------------
 
     async def run(self) -> None:
         """React to events until cancelled."""
-        if self._inotify is None:
+        if self._watches.fd < 0:
             return
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._note_again)
             while True:
-                await trio.lowlevel.wait_readable(self._inotify.fd)
+                await trio.lowlevel.wait_readable(self._watches.fd)
                 await trio.sleep(_GATHER_S)
                 await self._react()
 
@@ -168,20 +150,20 @@ class Outside:
         await self._cache.settled()
 
     def _watch_missed(self) -> None:
-        for directory in list(self._missed):
+        for directory in list(self._watches.missed):
             known = self._inodes.get(directory.number) is directory and directory.parent is not None
             if known:
                 self._changes.everything()
             if not known or self.watch(directory):
-                self._missed.discard(directory)
+                self._watches.missed.discard(directory)
 
     def _gather(self) -> None:
         """Take what the kernel has: each directory and name once, with all that happened to it."""
+        if self._foreign is not None:
+            self._foreign.own.turn()
+            self._changes.turn()  # so that the next write through each handle is heard of
         masks: dict[tuple[int, bytes], int] = {}
-        while self._inotify is not None:
-            events = self._inotify.read()
-            if not events:
-                break
+        while events := self._watches.read():
             gathered(masks, events)
         self._waiting.extend(Event(watch, mask, name) for (watch, name), mask in masks.items())
 
@@ -191,7 +173,7 @@ class Outside:
             if event.mask & inotify.OVERFLOW:
                 self._lost()
                 continue
-            directory = self._watched.get(event.watch)
+            directory = self._watches.of(event.watch)
             if directory is None:
                 continue
             if event.mask & inotify.IGNORED:
@@ -201,17 +183,21 @@ class Outside:
                 self._look(directory, event.name, event.mask)
             except OSError as error:
                 self._drop(directory)
-                if error.errno not in _GONE:
+                if error.errno not in GONE:
                     self._changes.everything()
+                if self._foreign is not None:
+                    self._foreign.to_list_again(directory)
         if not self._waiting:
             self._let_go()
+            if self._foreign is not None:
+                self._foreign.own.settled()
 
     def _let_go(self) -> None:
         """A directory that others removed would stay on the disk as long as it is open here."""
         gone, self._gone_directories = self._gone_directories, set()
         if not gone:
             return
-        for node in list(self._watched.values()):
+        for node in self._watches:
             lost = (node.parent, node.name) in gone or node.parent is None
             if lost and self._lower.keeps_removed(node):
                 self._end_of(node)
@@ -230,14 +216,20 @@ class Outside:
         what_of = self._echoes.heard if mask & NAMED else self._echoes.known
         ours = what_of(directory, name)
         if is_echo(ours, mask):
+            if self._foreign is not None:
+                self._foreign.echo(directory, name, ours)
             return
         try:
             found = self._lower.lstat(directory, name)
         except FileNotFoundError:
+            if self._foreign is not None:
+                self._foreign.gone(directory, name, mask, ours)
             told = ours is not False
             if told:
                 self._gone(directory, name, is_dir=bool(mask & inotify.IS_DIRECTORY))
         else:
+            if self._foreign is not None:
+                self._foreign.found(directory, name, mask, found, ours)
             unexpected = bool(mask & NAMED) and not ours
             told = self._look_at_found(directory, name, mask, found, unexpected=unexpected)
         if told:
@@ -319,6 +311,8 @@ class Outside:
             "too many changes at once beneath the mount: looking at all that is cached again"
         )
         self._changes.everything()
+        if self._foreign is not None:
+            self._foreign.lost(self._echoes.all_acts())
         self._echoes.forget_all()
         by_name = not self._cache.expire_all_names()
         for node in list(self._inodes):
@@ -329,18 +323,6 @@ class Outside:
             if node.told is not None:
                 node.told = None
                 self._cache.drop_inode(node.number)
-
-
-def _inotify() -> Inotify | None:
-    try:
-        return Inotify()
-    except OSError as error:
-        log.warning(
-            "nothing can be watched (%s): what others change may be seen a second late; "
-            "raise fs.inotify.max_user_instances (sysctl)",
-            error.strerror,
-        )
-        return None
 
 
 def stamp(found: Stat) -> int:
@@ -356,17 +338,3 @@ def stamp(found: Stat) -> int:
             found.st_nlink,
         )
     )
-
-
-# What changes on these only through this host's kernel, so that inotify(7) tells of everything.
-_LOCAL = frozenset(
-    {"ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "f2fs", "zfs", "overlay", "bcachefs", "jfs"}
-)
-
-
-def is_local(root_fd: int) -> bool:
-    """Whether the directory is on a file system of which inotify(7) tells all changes."""
-    device = os.fstat(root_fd).st_dev
-    name = f"{os.major(device)}:{os.minor(device)}"
-    kinds = {mount.filesystem for mount in mounts() if mount.device == name}
-    return bool(kinds) and kinds <= _LOCAL

@@ -31,7 +31,7 @@ from leasefs.mount.mountinfo import Mount, top_at
 from leasefs.mount.mountpoint import MountOptions, check
 from leasefs.mount.notices import Notices
 from leasefs.mount.operations import Operations
-from leasefs.mount.outside import Outside, is_local
+from leasefs.mount.outside import Outside
 from leasefs.mount.owner import Owner
 from leasefs.mount.pump import Pump, PumpedTrio
 from leasefs.mount.redirecting import Where, begin
@@ -40,11 +40,14 @@ from leasefs.mount.scratch import GitGround
 from leasefs.mount.sharing import Sharing
 from leasefs.mount.tree import Tree
 from leasefs.mount.unmounting import unmount
+from leasefs.mount.watches import is_local
 from leasefs.vcs.worktree import WorkTree
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from leasefs.mount.foreign import Foreign
+    from leasefs.mount.foreign_writes import ForeignWrites
     from leasefs.mount.ground import Ground
     from leasefs.mount.holdings import Holdings
     from leasefs.mount.intents import Intents
@@ -75,10 +78,12 @@ def build_tree(
     cache: KernelCache | None = None,
     changes: ChangeLog | None = None,
     watched: bool = False,
+    judge: Foreign | None = None,
 ) -> Tree:
     """Put a tree together over an open root directory; it has so many `descriptors`.
 
-    `cache` is told when something `watched` changes beneath; `changes` notes all that changes.
+    `cache` is told when something `watched` changes beneath; `changes` notes all that changes; `judge` tells
+    whether others changed it.
     """
     inodes = Inodes(os.fstat(root_fd))
     lower = Lower(
@@ -92,7 +97,7 @@ def build_tree(
     return Tree(
         cache=cache,
         changes=changes,
-        outside=Outside(inodes, lower, cache, changes, watched=watched),
+        outside=Outside(inodes, lower, cache, changes, judge, watched=watched),
         inodes=inodes,
         lower=lower,
         gate=gate,
@@ -111,10 +116,12 @@ async def serve(
     refusals: RefusalLog | None = None,
     redirected: Callable[[list[str]], None] = lambda _: None,
     intents: Intents | None = None,
+    foreign: ForeignWrites | None = None,
 ) -> None:
     """Mount, call `ready` when requests are served, and return once unmounted.
 
-    `redirected` gets the paths of all redirects whenever they change; `intents` hears of each change ahead.
+    `redirected` gets the paths of all redirects whenever they change; `intents` hears of each change ahead;
+    `foreign` reports those that others make beneath.
 
     SIGTERM, SIGINT and SIGHUP unmount; a second one does so at once. Any exception that ends the loop
     leaves the mount in place and dead, so that the tree stays closed (P12), and is raised.
@@ -160,11 +167,16 @@ async def serve(
             cache=cache,
             changes=changes,
             watched=local,
+            judge=foreign.judge if foreign is not None and local else None,
         )
         pump = Pump(handshake, notices.begin)
         _init(Operations(tree, xattrs=options.xattrs), handshake.libfuse_fd, pump, options)
         beside = Beside(
-            [tree.outside.run, tree.listings.tidy],
+            [
+                tree.outside.run,
+                tree.listings.tidy,
+                *(foreign.tasks(tree, watched=local) if foreign is not None else ()),
+            ],
             cache,
             lambda ours: (
                 begin(tree, Where(ours, notices), redirected, git_too=in_place)

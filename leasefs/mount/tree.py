@@ -325,6 +325,7 @@ class Tree:
         Raises:
             OSError: its intent cannot be written ahead (P8).
         """
+        self.outside.changed_here(file.node)
         paths: Sequence[bytes] = self.inodes.paths(file.node)
         if file.aliased:
             try:

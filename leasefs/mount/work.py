@@ -118,6 +118,16 @@ class Work:
         """The id by which the ledger knows the tree."""
         return self._header.tree
 
+    @property
+    def header(self) -> Header:
+        """Whose journal it is, and of which tree."""
+        return self._header
+
+    @property
+    def journals(self) -> str:
+        """The directory of the journals of all mounts of the tree."""
+        return self._journals
+
     def _head(self, path: bytes) -> str | None:
         """The same for all paths of a directory until git does something."""
         directory = path.rstrip(b"/").rpartition(b"/")[0]

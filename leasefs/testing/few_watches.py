@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from leasefs.mount import outside
+from leasefs.mount import watches
 from leasefs.mount.inotify import CHANGES, Inotify
 from leasefs.mount.notices import Notices
 
@@ -28,7 +28,7 @@ def allow_watches(left: str) -> None:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             return super().watch(directory_fd, kinds)
 
-    vars(outside)["Inotify"] = Few
+    vars(watches)["Inotify"] = Few
 
 
 def be_older() -> None:
