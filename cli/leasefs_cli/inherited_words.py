@@ -34,6 +34,16 @@ def inherited_lines(lease: api.Body) -> Iterator[str]:
     yield from _more(inherits["uncommitted_count"], "uncommitted paths", "leasefs intents")
 
 
+def own_work_lines(rescues: list[api.Body]) -> Iterator[str]:
+    """For whoever lost a lease: where its own uncommitted work is."""
+    for rescue in rescues[:_SHOWN]:
+        yield (
+            f"your own work: {rescue['paths']} uncommitted paths of {rescue['lease']} were kept when it was lost "
+            f"(leasefs rescue show {rescue['id']})"
+        )
+    yield from _more(len(rescues), "rescues", "leasefs rescue list")
+
+
 def _note_lines(note: api.Body) -> Iterator[str]:
     yield f"note from {who_is(note)}, left with {note['lease']} {in_words(note['left_ago_s'])} ago:"
     for line in note["text"].splitlines():

@@ -128,4 +128,5 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def mounted(ledger: FakeLedger) -> FakeLedger:
     ledger.answers["GET /v1/mount"] = {"leases": [TRUSTED], "refusals": [REFUSAL]}
     ledger.answers["GET /v1/who"] = {"leases": []}
+    ledger.answers["GET /v1/rescues"] = {"rescues": []}
     return ledger

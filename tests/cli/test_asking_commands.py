@@ -184,6 +184,20 @@ def test_why_json_has_the_facts(here: Any, mounted: FakeLedger) -> None:
     assert said["next"] == "leasefs claim docs/a.md --wait"
 
 
+def test_why_tells_whoever_lost_a_lease_where_its_work_is(here: Any, mounted: FakeLedger) -> None:
+    """P9: only of one's own, and on that ground."""
+    kept = {"id": "L2", "lease": "L2", "agent": "ada", "globs": ["docs/**"], "paths": 4}
+    others = [{**kept, "id": "L4", "agent": "bo"}, {**kept, "id": "L5", "globs": ["src/**"]}]
+    mounted.answers["GET /v1/rescues"] = {"rescues": [kept, *others]}
+    mounted.answers["GET /v1/who"] = {"leases": [OTHER]}
+    told = here("why", "docs/a.md").out
+    assert "4 uncommitted paths of L2 were kept when it was lost (leasefs rescue show L2)" in told
+    assert "L4" not in told
+    assert "L5" not in told
+    said = json.loads(here("why", "docs/a.md", "--json").out)
+    assert [rescue["id"] for rescue in said["own_work"]] == ["L2"]
+
+
 def test_why_warns_of_hard_links(here: Any, mounted: FakeLedger, tree: Path) -> None:
     os.link(tree / "src" / "x.py", tree / "src" / "y.py")
     assert "has 2 names (hard links)" in here("why", "src/x.py").out

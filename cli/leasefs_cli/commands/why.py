@@ -11,10 +11,10 @@ import click
 from leasefs.client import api
 from leasefs.client.find import require_mount
 from leasefs.core.paths import shown, text
-from leasefs_cli.asking_about import claims_over, subject
+from leasefs_cli.asking_about import claims_over, meets, subject
 from leasefs_cli.exit_codes import DONE, REFUSED
 from leasefs_cli.explaining import Claims, Explanation, explain
-from leasefs_cli.inherited_words import inherited_lines
+from leasefs_cli.inherited_words import inherited_lines, own_work_lines
 from leasefs_cli.judging import judge, names_of
 from leasefs_cli.mount_view import last_refusal, refusal_words
 from leasefs_cli.place import view
@@ -22,6 +22,7 @@ from leasefs_cli.printing import coloured, printable, say, say_json
 from leasefs_cli.teaching import json_option, teaching_command
 
 if TYPE_CHECKING:
+    from leasefs_cli.asking_about import Subject
     from leasefs_cli.place import View
 
 
@@ -39,6 +40,7 @@ def command(path: str, as_json: bool) -> int:
     """Say whether a write to PATH by this mount's agent would pass; if not, why, and what to do.
 
     If it would, what the last holder left on that ground is shown too: a note, rescues, uncommitted paths.
+    If not, where uncommitted work of this agent's on that ground is kept.
     For a directory the question is whether everything in it may be changed. PATH need not exist.
     """
     seen = view(path)
@@ -56,14 +58,18 @@ def command(path: str, as_json: bool) -> int:
     told = explain(verdict, claims, path)
     refusal = last_refusal(seen, text(relative))
     inherited = _inherited(seen, claims)
+    own_work = [] if told.passes else _own_work(seen, about)
     if as_json:
         facts = _as_json(text(relative), told, claims, refusal)
-        say_json({**facts, "inherits": [lease["inherits"] for lease in inherited]})
+        inherits = [lease["inherits"] for lease in inherited]
+        say_json({**facts, "inherits": inherits, "own_work": own_work})
     else:
         _show(shown(relative) or ".", told, refusal, names_of(about.roots, relative))
         for lease in inherited:
             for line in inherited_lines(lease):
                 say(printable(line))
+        for line in own_work_lines(own_work):
+            say(printable(line))
     return DONE if told.passes else REFUSED
 
 
@@ -72,6 +78,16 @@ def _inherited(seen: View, claims: Claims) -> list[api.Body]:
     ours = [claim["lease"] for claim in claims.ours if claim["state"] != "waiting"]
     found = [seen.link.send(api.lease(id_)) for id_ in ours]
     return [lease for lease in found if lease.get("inherits")]
+
+
+def _own_work(seen: View, about: Subject) -> list[api.Body]:
+    """The rescues of this agent's own work on that ground, newest first (P9)."""
+    rescues = seen.link.send(api.rescues(about.territory))["rescues"]
+    return [
+        rescue
+        for rescue in rescues
+        if seen.mount and rescue["agent"] == seen.mount.agent and meets(rescue, about.glob)
+    ]
 
 
 def _as_json(
