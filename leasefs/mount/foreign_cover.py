@@ -110,6 +110,8 @@ class Cover:
         if path is None or not await self._is_tree(path):
             return None
         if task.name:
+            if self._foreign.known(node) is None:
+                return None  # it left the tree meanwhile
             found = tree.lower.lstat(node, task.name)
             if not stat.S_ISDIR(found.st_mode):
                 return None
