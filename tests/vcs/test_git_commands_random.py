@@ -165,7 +165,11 @@ def _tell(seed: int, make_tree: Callable[[str], GitTree]) -> None:
     shutil.rmtree(tree.path)
 
 
-@pytest.mark.parametrize("seed", range(25))
+# Each of these once changed a path that was not foretold.
+_FOUND = (1237, 1258, 5163, 5498, 5598, 7154, 7293, 10201, 12617)
+
+
+@pytest.mark.parametrize("seed", [*range(16), *_FOUND])
 def test_no_path_changes_that_was_not_foretold(
     seed: int, make_tree: Callable[[str], GitTree]
 ) -> None:

@@ -94,7 +94,8 @@ def _put_back(view: View, changed: Names) -> Names:
 
 
 def _in_the_way(view: View, changed: Names) -> bool:
-    return any(view.place.tree.kind(path) is not None for path in changed - view.tracked())
+    there = any(view.place.tree.kind(path) is not None for path in changed - view.tracked())
+    return there or view.widened(changed) != changed
 
 
 def _fast_forwards(view: View, parsed: Parsed, head: str, others: Sequence[str]) -> bool:

@@ -8,6 +8,7 @@ there are some, every path that the other side changed counts.
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
@@ -66,7 +67,7 @@ class Merges:
     def take(self, base: str | None, theirs: str, ours: str, other: str) -> None:
         """Merge the commits `ours`, whose tree is the current one, and `other`, whose tree is `theirs`."""
         try:
-            result = self._merge_tree(ours, other)
+            result, conflicts = self._merge_tree(ours, other)
         except GitFailed as error:
             self._view.left_s()
             if base is None:
@@ -76,17 +77,22 @@ class Merges:
         touched = self._between(self.current, result)
         if any(f"~{commit}".encode() in path for path in touched for commit in (ours, other)):
             raise CannotTell("a file and a directory of the same name would be in conflict")
+        if self._view.flag(b"core.sparsecheckout"):
+            touched |= conflicts  # they are put into the tree although they were left out
         if self._drivers and base is not None:
             touched |= self._between(base, theirs)
         self.changed |= touched
         self.current = result
 
-    def _merge_tree(self, ours: str, other: str) -> str:
+    def _merge_tree(self, ours: str, other: str) -> tuple[str, Names]:
+        """The tree that comes of it, and the paths in conflict."""
         without = [word for name in self._drivers for word in ("-c", f"merge.{name}.driver=true")]
         options = ("-c", "merge.renormalize=false", *without)
         command = ("merge-tree", "--write-tree", "--stdin", "--allow-unrelated-histories")
         said = self._ask(*options, *command, stdin=f"{ours} {other}\n".encode())
-        return said.split(b"\0")[1].decode()
+        _, tree, *fields = said.split(b"\0")
+        conflicts = fields[: fields.index(b"")]
+        return tree.decode(), frozenset(entry.partition(b"\t")[2] for entry in conflicts)
 
     def _bound(self, base: str, theirs: str, error: GitFailed) -> None:
         """Without renames on either side a merge changes what the other side changed, and nothing else."""
@@ -121,7 +127,7 @@ def given_back(view: View, before: str, after: str) -> Names:
     """Local changes on the tree `before` that are taken away and merged into the tree `after`, or one like it.
 
     Raises:
-        CannotTell: some may be given back under another name: the file or its directory is renamed.
+        CannotTell: some may be given back under another name: the file or its directory is renamed, or in the way.
     """
     changed = view.staged() | view.dirty()
     if not changed:
@@ -131,12 +137,30 @@ def given_back(view: View, before: str, after: str) -> Names:
     around = {above for path in view.only_in_index(before) for above in _directories(path)}
     moved = around & {above for path in gone for above in _directories(path)}
     moves = any(_is_empty(view, after, directory) for directory in moved)
+    between = view.between(before, after)
+    clashes = _clash(changed, between) or not _are_regular(view, after, changed & between)
     own = view.ask("diff-index", "--cached", "-z", "-M", "--diff-filter=R", "--name-only", before)
-    if changed & gone or moves or own:
+    if changed & gone or moves or clashes or own:
         raise CannotTell(
             "it gives local changes back among renamed files", "commit or stash them first"
         )
     return changed
+
+
+def _clash(some: Names, others: Names) -> bool:
+    """Whether a path of one is a directory above a path of the other."""
+    one, other = (
+        {above for path in paths for above in _directories(path)} for paths in (some, others)
+    )
+    return bool(one & others or other & some)
+
+
+def _are_regular(view: View, tree: str, paths: Names) -> bool:
+    """Whether all of them that are there are regular files, in the working tree and in `tree`."""
+    kinds = {view.place.tree.kind(path) for path in paths}
+    listed = view.ask("ls-tree", "-z", tree, "--", *paths) if paths else b""
+    modes = {entry[:3] for entry in listed.split(b"\0")[:-1]}
+    return kinds <= {None, stat.S_IFREG} and modes <= {b"100"}
 
 
 def _directories(path: bytes) -> set[bytes]:

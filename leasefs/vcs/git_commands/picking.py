@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from leasefs.vcs.errors import GitFailed
 from leasefs.vcs.git_commands import tables
 from leasefs.vcs.git_commands.effects import CannotTell, Effect, Nothing, Paths
 from leasefs.vcs.git_commands.merge import aborted, autostashes, commit_of, stashed_away, state
@@ -55,7 +56,7 @@ def _sequence(view: View, parsed: Parsed, *, reverts: bool) -> Effect:
     if ending is not None:
         left = _todo(view, state(view, "sequencer/todo"))[1:]
         given_up = aborted(view) if ending == "skip" else frozenset()
-        return Paths(given_up | _along(view, left, view.head()) | drift(view))
+        return Paths(given_up | _along(view, left, view.head(), staged=not given_up) | drift(view))
     if parsed.value("strategy") not in {None, b"ort", b"recursive", b"resolve"}:
         raise CannotTell("it merges by a strategy that leasefs does not know")
     names = [b"@{-1}" if name == b"-" else name for name in parsed.arguments]
@@ -63,7 +64,8 @@ def _sequence(view: View, parsed: Parsed, *, reverts: bool) -> Effect:
     steps = [Step(commit, reverts, mainline) for commit in _list(view, names)]
     if not reverts and not _is_single(names):
         steps.reverse()
-    return Paths(_along(view, steps, view.head()) | drift(view))
+    staged = parsed.has("no-commit")
+    return Paths(_along(view, steps, view.head(), staged=staged) | drift(view))
 
 
 def _is_single(names: Sequence[bytes]) -> bool:
@@ -85,13 +87,15 @@ def _bounded(commits: list[str]) -> list[str]:
     return commits
 
 
-def _along(view: View, steps: Sequence[Step], start: str) -> Names:
-    """What changes when each step is merged into a tree that begins as `start`."""
+def _along(view: View, steps: Sequence[Step], start: str, *, staged: bool = False) -> Names:
+    """What changes when each step is merged into a tree that begins as `start`, or (`staged`) as the index is."""
     if len(steps) > _ONE_BY_ONE:
         return view.touched([step.commit for step in steps])
     if not steps:
         return frozenset()
     with merges(view, start) as into:
+        if staged:
+            into.current = into.index_tree() or start
         for step in steps:
             parent = f"{step.commit}^{step.mainline}".encode()
             before = view.treeish(parent) or view.empty()
@@ -135,6 +139,8 @@ def rebase(view: View, arguments: tuple[bytes, ...]) -> Effect:
     branch = words[0] if parsed.has("root") and words else b"".join(words[1:2]) or b"HEAD"
     onto, commits = _range(view, parsed, upstream, branch)
     changed = _replayed(view, onto, commits)
+    if parsed.has("fork-point") or not words:
+        changed |= _replayed(view, onto, _since_fork(view, upstream, branch, commits))
     changed |= view.between(view.head(), view.treeish(branch) or view.head())
     if autostashes(view, parsed, b"rebase.autostash"):
         changed |= given_back(view, view.head(), onto)
@@ -157,9 +163,23 @@ def _range(view: View, parsed: Parsed, upstream: bytes, branch: bytes) -> tuple[
         onto = [view.treeish((base or "").encode()) or view.empty()]
     if len(onto) != 1:
         raise CannotTell("it rebases on what is no commit here", "name the commit")
+    if base is None and name is not None:
+        base = commit_of(view, name)
     limit = [f"^{base}"] if base else []
     order = ["--reverse", "--topo-order", f"-{_ALL + 1}"]
     return onto[0], _bounded(view.ask("rev-list", *order, tip, *limit).decode().split())
+
+
+def _since_fork(view: View, upstream: bytes, branch: bytes, commits: list[str]) -> list[str]:
+    """Those of the commits that `--fork-point` leaves, by the reflog of the upstream branch."""
+    asked = ("merge-base", "--fork-point", upstream, branch)
+    try:
+        point = view.ask(*asked, absent_status=1).decode().strip()
+    except GitFailed:
+        view.left_s()
+        return commits
+    known = set(view.ask("rev-list", point).decode().split()) if point else set()
+    return [commit for commit in commits if commit not in known]
 
 
 def _replayed(view: View, onto: str, commits: Sequence[str]) -> Names:
@@ -188,4 +208,5 @@ def _ended(view: View, ending: str) -> Effect:
     if state(view, "rebase-apply/next"):
         return Paths(kept | given_up | left_to_apply(view))
     steps = _todo(view, state(view, "rebase-merge/git-rebase-todo"))
-    return Paths(kept | given_up | _along(view, steps, view.head()) | drift(view))
+    going_on = _along(view, steps, view.head(), staged=ending == "continue")
+    return Paths(kept | given_up | going_on | drift(view))

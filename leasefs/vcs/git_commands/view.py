@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
 Names = frozenset[bytes]
 
+_32 = 0xFFFFFFFF  # the index keeps so many bits
 _SKIP_WORKTREE = 1 << 30  # read-cache-ll.h: CE_SKIP_WORKTREE
 _STAT = re.compile(
-    rb"([^\0]+)\0  ctime: (\d+):\d+\n  mtime: (\d+):\d+\n  dev: \d+\tino: \d+\n  uid: \d+\tgid: \d+\n"
+    rb"([^\0]+)\0  ctime: (\d+):\d+\n  mtime: (\d+):\d+\n  dev: \d+\tino: (\d+)\n"
+    rb"  uid: (\d+)\tgid: (\d+)\n"
     rb"  size: (\d+)\tflags: ([0-9a-f]+)\n"
 )
 # Filters are programs: not run. A file that needs one and whose times say nothing counts as changed.
@@ -201,20 +203,22 @@ class View:
             seen[path] = self.place.tree.kind(path) not in {None, stat.S_IFDIR}
         return seen[path]
 
-    def _looks_changed(
-        self, name: bytes, ctime: bytes, mtime: bytes, size: bytes, flags: bytes
-    ) -> bool:
+    def _looks_changed(self, name: bytes, *fields: bytes) -> bool:
+        *numbers, flags = fields
+        ctime, mtime, *others = map(int, numbers)
         try:
             found = os.stat(name, dir_fd=self.place.tree.root_fd, follow_symlinks=False)
         except OSError:
             return not int(flags, 16) & _SKIP_WORKTREE
         if stat.S_ISDIR(found.st_mode):
             return False  # a submodule, or what `ls-files -m` tells
-        minimal = self.setting(b"core.checkstat") == b"minimal"
-        times = (found.st_mtime_ns // 10**9, found.st_size & 0xFFFFFFFF) != (int(mtime), int(size))
-        if minimal or not self.flag(b"core.trustctime", default=True):
-            return times
-        return times or found.st_ctime_ns // 10**9 != int(ctime)
+        now = [found.st_ino & _32, found.st_uid, found.st_gid, found.st_size & _32]
+        if mtime != found.st_mtime_ns // 10**9 or others[-1] != now[-1]:
+            return True
+        if self.setting(b"core.checkstat") == b"minimal":
+            return False
+        trusted = self.flag(b"core.trustctime", default=True)
+        return others != now or (trusted and ctime != found.st_ctime_ns // 10**9)
 
     def _object(self, name: bytes, kind: bytes) -> str | None:
         if name.startswith(b"-"):
