@@ -156,7 +156,8 @@ class IntentLog:
         """
         self._journal = journal
         self._head = head
-        self._wall_s = wall_s
+        self._read_wall_s = wall_s
+        self._latest_wall_s = 0.0
         self._known: dict[bytes, Uncommitted] = {}
         self._last_program = 0, "", 0.0
         self._epoch = 1
@@ -197,15 +198,20 @@ class IntentLog:
             "token": token,
             "pid": pid,
             "program": self._program(pid),
-            "wall_s": self._wall_s(),
+            "wall_s": self.wall_s(),
         }
 
     def _program(self, pid: int) -> str:
         """What the process runs; asked once for what it does in a row."""
-        if pid != self._last_program[0] or self._wall_s() > self._last_program[2]:
+        if pid != self._last_program[0] or self.wall_s() > self._last_program[2]:
             name = program_name(pid) if pid else ""
-            self._last_program = pid, name, self._wall_s() + _SAME_PROGRAM_S
+            self._last_program = pid, name, self.wall_s() + _SAME_PROGRAM_S
         return self._last_program[1]
+
+    def wall_s(self) -> float:
+        """Seconds since 1970 that never go back, or what is seen later would look older than what it settles."""
+        self._latest_wall_s = max(self._latest_wall_s, self._read_wall_s())
+        return self._latest_wall_s
 
     def follow(self, turn: Callable[[], int]) -> None:
         """See `Intents`."""
@@ -284,10 +290,17 @@ class IntentLog:
         known.commit, known.blob = commit, blob
 
     def found_below(self, directory: bytes, paths: Iterable[bytes]) -> None:
-        """What differs below a directory that changed as a whole: each path is an intent of its own from now on."""
-        whole = self._known.pop(directory)
+        """What differs below a directory that changed as a whole: each path is an intent of its own from now on.
+
+        What was known under an older lease was changed again by moving the directory.
+
+        Raises:
+            OSError: that cannot be journalled; the directory stays an intent.
+        """
+        whole = self._known[directory]
         for path in paths:
-            if path not in self._known:
+            known = self._known.get(path)
+            if known is None or known.token < whole.token:
                 note = self._note(path, "modify", whole.lease, whole.token, 0)
                 if whole.author is not None:
                     note["agent"], note["harness"] = whole.author
@@ -295,6 +308,7 @@ class IntentLog:
                 one = Uncommitted(whole.lease, whole.token, self._epoch, whole.head)
                 one.author = whole.author
                 self._known[path] = one
+        del self._known[directory]
 
     def adopt(
         self,
@@ -304,8 +318,10 @@ class IntentLog:
         commit: str = "",
         blob: str = "",
         author: tuple[str, str] | None = None,
+        changed_wall_s: float = 0.0,
     ) -> None:
         """An intent that the ledger has of an earlier mount of this tree is ours to look after. Raises OSError."""
+        self._latest_wall_s = max(self._latest_wall_s, changed_wall_s)
         if path in self._known:
             return
         self._journal.look_after(token)

@@ -101,7 +101,8 @@ class Looking:
         try:
             await self.look(touched_only=not everything)
         except VcsError:
-            self._git_changed = everything
+            # Those that were to be looked at are in no later epoch: all has to be.
+            self._git_changed = True
             self._due.set()
             raise
 
@@ -109,16 +110,19 @@ class Looking:
         """Look now; returns where the paths stand of which nothing happened meanwhile.
 
         Raises:
-            VcsError: git cannot be asked.
+            VcsError: git cannot be asked, or the tree not be looked at.
         """
         async with self._one:
             as_of_wall_s = self._wall_s()
             look = self._intents.begin_look(touched_only=touched_only)
             if not look.paths:
                 return {}
-            answers = await trio.to_thread.run_sync(
-                _ask, self._tree, look, self._upstream, abandon_on_cancel=True
-            )
+            try:
+                answers = await trio.to_thread.run_sync(
+                    _ask, self._tree, look, self._upstream, abandon_on_cancel=True
+                )
+            except OSError as error:
+                raise VcsError(f"the tree cannot be looked at: {error}") from error
             return self._take(look, answers, as_of_wall_s)
 
     def _take(
@@ -126,10 +130,16 @@ class Looking:
     ) -> dict[bytes, Standing | None]:
         found = {p: s for p, s in answers.standings.items() if self._intents.is_untouched(look, p)}
         told = [self._became(look.paths[path], path, one) for path, one in found.items() if one]
-        for directory, paths in answers.below.items():
+        # Of directories in each other the one that was moved under the newest lease was moved last.
+        by_lease = sorted(answers.below, key=lambda above: look.paths[above].token, reverse=True)
+        for directory in by_lease:
             if self._intents.is_untouched(look, directory):
-                self._intents.found_below(directory, paths)
-                told.append(_settled(directory, "clean"))
+                try:
+                    self._intents.found_below(directory, answers.below[directory])
+                except OSError as error:
+                    log.warning("what changed below a directory cannot be journalled: %s", error)
+                else:
+                    told.append(_settled(directory, "clean"))
         after = self._intents.last_note
         self._report.settle([Settlement(after, as_of_wall_s, note) for note in told if note])
         return found

@@ -98,6 +98,7 @@ class Recovery:
                 intent["commit"] if intent["state"] == "committed" else "",
                 intent["blob"] if intent["state"] == "committed" else "",
                 (intent["agent"], intent["harness"]),
+                intent["last_wall_s"],
             )
         await self._looking.look()
         await self._keep([intent for intent in found if intent["token"] in tokens])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -115,7 +114,7 @@ class ReleaseGate:
     def _end_with_lease(self, lease: HeldLease) -> None:
         """Without git nothing is ever committed: intents end when their lease is given back."""
         paths = self._work.intents.dirty_of(lease.token)
-        after, now_s = self._work.intents.last_note, time.clock_gettime(time.CLOCK_REALTIME)
+        after, now_s = self._work.intents.last_note, self._work.intents.wall_s()
         told: list[dict[str, Any]] = [
             {"path": text(path), "outcome": "clean", "commit": "", "blob": "", "done": False}
             for path in paths

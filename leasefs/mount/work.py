@@ -89,7 +89,9 @@ class Work:
         self.tree = WorkTree(root_fd, (os.fsencode(mountpoint),))
         self.intents = IntentLog(self._journal, wall_s=_wall_s, head=self._head)
         self.report = IntentReport(self._journal, self._header, transport, root_fd)
-        self.looking = Looking(self.intents, self.report, self.tree, project.upstream, _wall_s)
+        self.looking = Looking(
+            self.intents, self.report, self.tree, project.upstream, self.intents.wall_s
+        )
         self._rescuer = Rescuer(self.tree, self._header, transport, _wall_s)
         self._recovery = Recovery(
             self._journals,

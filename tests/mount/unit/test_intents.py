@@ -21,8 +21,8 @@ class World:
 
     def __init__(self, directory: Path) -> None:
         self.journal = Journal(str(directory), Header("t-1", "/r", "h", "t", "a", "x", "s-1"))
-        self.head = "c0"
-        self.log = IntentLog(self.journal, wall_s=lambda: 12.5, head=lambda _: self.head)
+        self.head, self.now_s = "c0", 12.5
+        self.log = IntentLog(self.journal, wall_s=lambda: self.now_s, head=lambda _: self.head)
 
     @property
     def noted(self) -> list[str]:
@@ -125,6 +125,43 @@ def test_of_a_rename_only_the_end_that_git_does_not_ignore_is_an_intent(whole: b
     assert intended(Op.RENAME, (tree, scratch)) == [(src, "rename-to", out)]
     assert intended(Op.RENAME, (scratch, tree)) == [(src, "rename-from", out)]
     assert intended(Op.RENAME, (scratch, scratch)) == []
+
+
+def test_a_wall_clock_that_is_set_back_makes_nothing_older_than_it_is(world: World) -> None:
+    """The ledger leaves alone what was noted after it was looked at."""
+    world.change(b"a")
+    world.now_s = 3.0
+    assert world.log.wall_s() == 12.5
+    world.log.adopt(b"b", "L9", 9, changed_wall_s=40.0)
+    world.change(b"c")
+    assert [note["wall_s"] for note in world.journal.unanswered(9).values()] == [12.5, 40.0]
+    world.now_s = 50.0
+    assert world.log.wall_s() == 50.0
+
+
+def test_a_path_below_is_of_the_newest_lease_that_it_was_moved_under(world: World) -> None:
+    world.log.adopt(b"d/a", "L9", 9)
+    world.change(b"d/b", token=12)
+    world.log.ahead(b"d/", "rename-from", held(11, "**"), 0)
+    world.log.found_below(b"d/", [b"d/a", b"d/b"])
+    assert world.log.dirty_of(11) == [b"d/a"]
+    assert world.log.dirty_of(12) == [b"d/b"]
+
+
+def test_a_directory_stays_an_intent_while_the_journal_is_full(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(note: object) -> int:
+        raise OSError(28, "full")
+
+    world.change(b"d/")
+    with monkeypatch.context() as patched:
+        patched.setattr(world.journal, "note", full)
+        with pytest.raises(OSError, match="full"):
+            world.log.found_below(b"d/", [b"d/a"])
+    assert world.log.dirty_of(1) == [b"d/"]
+    world.log.found_below(b"d/", [b"d/a"])
+    assert world.log.dirty_of(1) == [b"d/a"]
 
 
 def test_what_a_dead_mount_moved_stays_its_agents_work(world: World) -> None:

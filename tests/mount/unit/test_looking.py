@@ -10,10 +10,12 @@ import pytest
 import trio
 import trio.testing
 
+from leasefs.mount import looking
 from leasefs.mount.intents import IntentLog
 from leasefs.mount.journal import Header, Journal
 from leasefs.mount.looking import Looking
 from leasefs.testing.static_holdings import held
+from leasefs.vcs.errors import VcsError
 from leasefs.vcs.reconcile import WorkTree, heads_of
 
 if TYPE_CHECKING:
@@ -175,3 +177,28 @@ async def test_a_look_is_made_when_git_changes_and_when_touching_ends(
         await world.told.some.wait()
         assert world.told.outcomes()[1:] == [("a", "committed")]
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("error", [OSError(24, "Too many open files"), VcsError("no git")])
+async def test_what_could_not_be_looked_at_is_looked_at_later(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """A path that was put back by hand is touched no more, and git does not change: nothing else would call."""
+    failed = trio.Event()
+
+    def fails(*_: object) -> None:
+        monkeypatch.undo()
+        trio.from_thread.run_sync(failed.set)
+        raise error
+
+    monkeypatch.setattr(looking, "_ask", fails)
+    monkeypatch.setattr(looking, "AFTER_FAILURE_S", 0.0)
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(world.looking.run)
+            world.change("a", "other")
+            world.change("a", "as it was")
+            await failed.wait()
+            await world.told.some.wait()
+            nursery.cancel_scope.cancel()
+    assert world.told.outcomes() == [("a", "clean")]
