@@ -82,16 +82,21 @@ class Reason(Enum):
     CONTROL = "the control directory cannot be changed"
     BORDER = "a name cannot cross between the git directory and the tree"
     GIT_COMMAND = "git would change or stage this, outside the leases of this mount, so the command is refused whole"
+    GIT_UNKNOWN = "what git would change cannot be told beforehand, so the command is refused whole"
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The operation must not happen. `path` is the name that lacks a lease."""
+    """The operation must not happen. `path` is the name that lacks a lease.
+
+    `detail` says why here, and what to do, where the reason alone does not.
+    """
 
     reason: Reason
     op: Op
     path: bytes
     lease: HeldLease | None = None
+    detail: str = ""
 
 
 class Allowed(NamedTuple):
@@ -122,6 +127,7 @@ class RefusalRecord:
     program: str
     wall_s: float
     lease_id: str | None = None
+    detail: str = ""
 
 
 Verdict = Allowed | Refused

@@ -81,8 +81,8 @@ class Intents(Protocol):
         """`turn` ends the epoch in which open files are known to be noted, and returns the next one's number."""
         ...
 
-    def moved(self, paths: Iterable[bytes]) -> None:
-        """Git is about to move history to these paths, which no lease covers."""
+    def moved(self, paths: Iterable[bytes], pid: int) -> None:
+        """A git process is about to move history to these paths, which no lease covers."""
         ...
 
     def ref_moves(self, path: bytes) -> None:
@@ -103,7 +103,7 @@ class NoIntents:
     def follow(self, turn: Callable[[], int]) -> None:
         """Nothing is looked at."""
 
-    def moved(self, paths: Iterable[bytes]) -> None:
+    def moved(self, paths: Iterable[bytes], pid: int) -> None:
         """Nothing is looked at."""
 
     def ref_moves(self, path: bytes) -> None:
@@ -164,6 +164,9 @@ class IntentLog:
         self._turn = self._next_epoch
         # Where git moved history to, outside all leases, and nobody has looked yet whether that is all it was.
         self.history: set[bytes] = set()
+        # Who moved it; while they live, they may not be done.
+        self.movers: set[int] = set()
+        self.history_moves: Callable[[], None] = lambda: None
         # The git directory is served natively, so whatever moves a reference does it unseen.
         self.sees_no_refs = False
         self._refs: set[bytes] = set()
@@ -218,10 +221,11 @@ class IntentLog:
         self._turn = turn
         self._epoch = turn()
 
-    def moved(self, paths: Iterable[bytes]) -> None:
+    def moved(self, paths: Iterable[bytes], pid: int) -> None:
         """See `Intents`."""
         self.history.update(paths)
-        self.touched()
+        self.movers.add(pid)
+        self.history_moves()
 
     def ref_moves(self, path: bytes) -> None:
         """See `Intents`."""

@@ -10,6 +10,7 @@ import trio
 
 from leasefs.core.policy import Allowed, Op, Place, Target
 from leasefs.mount.gate import Wanting
+from leasefs.mount.git_guard import GIT_STARTS_WITH
 from leasefs.mount.handles import OpenFile, OpenVirtual
 from leasefs.mount.lower import stale
 from leasefs.mount.outside import stamp
@@ -55,6 +56,8 @@ def open_file(tree: Tree, number: int, flags: int, caller: Caller) -> Opened:
     """Open an existing file. O_TRUNC acts after the check (it reaches us: FUSE_ATOMIC_O_TRUNC)."""
     node = tree.node(number)
     if not wants_write(flags):
+        if node.name in GIT_STARTS_WITH and tree.gate.guard is not None:
+            tree.gate.guard.looks_for_git(caller.pid)
         fd, found = tree.lower.open(node, flags & _PASSED_ON)
         return _opened(tree, OpenFile(fd, node, flags), found)
     op = Op.TRUNCATE if flags & os.O_TRUNC else Op.OPEN

@@ -29,13 +29,14 @@ ADVICE: dict[Reason, str] = {
     Reason.CONTROL: ".leasefs shows the state of the mount and cannot be changed",
     Reason.GIT_COMMAND: "name your own paths (git commit -- PATH), claim the rest, or use a worktree of your own; "
     "who holds it: leasefs why {path}",
+    Reason.GIT_UNKNOWN: "name your own paths, or use a worktree of your own",
     Reason.BORDER: "the git directory of a mounted tree stays where it is; unmount first",
 }
 
 
 def advice_for(record: RefusalRecord) -> str:
     """What to do next, one line."""
-    return ADVICE[record.reason].format(path=shown(record.path) or ".")
+    return record.detail or ADVICE[record.reason].format(path=shown(record.path) or ".")
 
 
 class RefusalLog:
@@ -57,6 +58,7 @@ class RefusalLog:
             program=program_name(pid),
             wall_s=time.clock_gettime(time.CLOCK_REALTIME),
             lease_id=refused.lease.lease_id if refused.lease else None,
+            detail=refused.detail,
         )
         log.info("refused: %s %s: %s", record.op.value, shown(record.path), record.reason.value)
         self._last.append(record)

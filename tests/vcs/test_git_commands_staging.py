@@ -82,9 +82,29 @@ COMMITS = [
     Case("git commit -m x -- exec", "exec"),
     Case("git commit -om x exec", "exec"),
     Case("git commit -im x exec", "exec st"),
-    Case("git commit --amend --no-edit", "st"),
-    Case("git commit --amend -m x --only", ""),
     Case("git ci", "d/e/f exec st", "git config alias.ci 'commit -a -m x'"),
+]
+
+# What the commit holds that is made anew counts as well: `main` changed these last.
+AMENDS = [
+    Case("git commit --amend --no-edit", "a n/new st"),
+    Case("git commit --amend -m x --only", "a n/new"),
+    Case("git commit --amend --no-edit -- exec", "a exec n/new"),
+]
+
+UNDOES = [
+    Case("git reset", "st"),
+    Case("git reset -- a", ""),
+    Case("git reset st", "st"),
+    Case("git reset old -- a st", "a st"),
+    Case("git reset --soft old", "a n/new"),
+    Case("git reset -q old", "a n/new st"),
+    Case("git reset --keep old", "a n/new st"),
+    Case("git restore --staged .", "st"),
+    Case("git restore -S -s old a", "a"),
+    Case("git restore --staged .", "", cwd=b"d"),
+    Case("git read-tree HEAD", "st"),
+    Case("git read-tree old", "a n/new st"),
 ]
 
 QUIET = [
@@ -94,7 +114,8 @@ QUIET = [
     "git commit --dry-run -a",
     "git status",
     "git rm -n a",
-    "git reset --hard",
+    "git restore .",
+    "git read-tree -n old",
     "git apply p",
     "git merge side",
 ]
@@ -133,6 +154,30 @@ def test_what_a_command_commits_is_foretold_whoever_staged_it(tree: GitTree, cas
     really_changed(tree, case.command)
     changed = tree.git("diff-tree", "-r", "-z", "--name-only", "--no-renames", head, "HEAD")
     assert set(changed.split(b"\0")[:-1]) == expected
+
+
+@pytest.mark.parametrize("case", AMENDS, ids=lambda case: case.command)
+def test_an_amended_commit_is_made_anew_with_all_that_it_holds(tree: GitTree, case: Case) -> None:
+    expected = {word.encode() for word in case.expected.split()}
+    assert foretold(tree, case.command) == Paths(frozenset(expected))
+    really_changed(tree, case.command)
+    changed = tree.git("diff-tree", "-r", "-z", "--name-only", "--no-renames", "HEAD~", "HEAD")
+    assert set(changed.split(b"\0")[:-1]) == expected
+
+
+@pytest.mark.parametrize("case", UNDOES, ids=lambda case: f"{case.cwd.decode()} {case.command}")
+def test_what_leaves_the_index_or_the_branch_is_foretold(tree: GitTree, case: Case) -> None:
+    expected = {word.encode() for word in case.expected.split()}
+    assert foretold(tree, case.command, case.cwd) == Paths(frozenset(expected))
+    before = tree.git("ls-files", "-s", "-z"), tree.git("rev-parse", "HEAD")
+    really_changed(tree, case.command, case.cwd)
+    entries = {
+        entry.partition(b"\t")[2]
+        for entry in set(before[0].split(b"\0"))
+        ^ set(tree.git("ls-files", "-s", "-z").split(b"\0"))
+    }
+    lost = tree.git("diff-tree", "-r", "-z", "--name-only", before[1].decode().strip(), "HEAD")
+    assert entries | set(lost.split(b"\0")[:-1]) == expected
 
 
 @pytest.mark.parametrize("command", QUIET)

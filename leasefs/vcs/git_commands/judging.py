@@ -147,23 +147,10 @@ def _effect(view: View, line: Line) -> Effect:
         if line.name not in _DELEGATING and _is_builtin(view, line.name):
             raise CannotTell(f"`git {os.fsdecode(line.name)}` is not known to leasefs")
         return Nothing(delegates=True)
-    _check_index(view)
+    if not view.place.uses_its_index(view.process):
+        raise CannotTell("it uses an index of its own", "run it without GIT_INDEX_FILE")
     effect = handler(view, line.arguments)
     return Paths(view.widened(effect.paths)) if isinstance(effect, Paths) else effect
-
-
-def _check_index(view: View) -> None:
-    """Hooks run with GIT_INDEX_FILE set to the index that everybody uses; any other one is not followed."""
-    given = view.process.environ.get(b"GIT_INDEX_FILE")
-    if given is None:
-        return
-    tree = view.place.tree
-    usual = {
-        tree.seen + b"/.git/index",
-        os.path.join(os.readlink(f"/proc/self/fd/{view.place.gitdir.fd}"), "index").encode(),
-    }
-    if tree.resolve(tree.seen, given) not in usual:
-        raise CannotTell("it uses an index of its own", "run it without GIT_INDEX_FILE")
 
 
 def _in_tree(effect: Effect, offset: bytes) -> Effect:

@@ -40,6 +40,15 @@ class Place:
     directory: bytes
     resources: ExitStack
 
+    def uses_its_index(self, process: GitProcess) -> bool:
+        """Whether the process's index is the one that everybody uses; hooks run with GIT_INDEX_FILE set to that."""
+        given = process.environ.get(b"GIT_INDEX_FILE")
+        if given is None:
+            return True
+        git = os.readlink(f"/proc/self/fd/{self.gitdir.fd}".encode())
+        usual = {self.tree.seen + b"/.git/index", os.path.join(git, b"index")}
+        return self.tree.resolve(self.tree.seen, given) in usual
+
     def __enter__(self) -> Self:
         return self
 
@@ -60,7 +69,7 @@ def find_place(process: GitProcess, line: Line, gitdir: GitDir, root_fd: int) ->
     """
     outer = Tree(root_fd, process.root)
     directory = process.cwd
-    for step in line.chdirs:
+    for step in () if process.arrived else line.chdirs:
         directory = outer.resolve(directory, step)
     if process.environ.keys() & {b"GIT_COMMON_DIR"}:
         raise CannotTell("GIT_COMMON_DIR is set", _UNSET)
