@@ -37,6 +37,7 @@ _WORK_S = 0.001
 _REST_S = 0.004
 # The mount is to be usable, and whoever waited for it at work, before this begins.
 _BEGIN_AFTER_S = 0.2
+_TIDY_EVERY_S = 10.0
 _ROUNDS = 4
 
 
@@ -146,6 +147,19 @@ class Cover:
                 "raise fs.inotify.max_user_watches (sysctl)"
             )
         self._foreign.left_out(1)
+
+    async def tidy(self) -> None:
+        """Keep small what is known of directories in which nothing happens; runs until cancelled."""
+        while True:
+            await trio.sleep(_TIDY_EVERY_S)
+            for directory in self._foreign.directories():
+                known = self._foreign.known(directory)
+                if known is None or known.is_packed:
+                    continue
+                if not known.used:
+                    known.pack()
+                    await trio.sleep(_REST_S)
+                known.used = False
 
     # -- listing -------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """What was at each name of a directory when it was looked at last: what foreign writes are told by.
 
 A change is told by comparing two states, never by counting events. Kept for every file of a tree, so it is kept
-small: as one string for each directory, beside which what changed lately lies in a dictionary.
+small: as one string for each directory in which nothing happens.
 """
 
 from __future__ import annotations
@@ -9,14 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from leasefs.mount.shapes import Stat
 
 # Of a file that this mount left behind without looking at it: then its ctime is the time at which it was left.
 LEFT_HERE = -1
-# Fewer changes than this are not worth putting a directory's string together anew.
-_FEWEST = 64
 _PERMISSIONS = 0o7777
 
 
@@ -59,55 +55,63 @@ def state_of(found: Stat) -> State:
 
 
 class Known:
-    """One directory's names. `listed` is set once all of them were looked at."""
+    """One directory's names. `listed` is set once all of them were looked at; `used` whenever one is asked for."""
 
-    __slots__ = ("_changed", "_count", "_text", "listed")
+    __slots__ = ("_names", "_text", "listed", "used")
 
     def __init__(self) -> None:
         self.listed = False
-        # Each name as NUL, name, slash, state; NUL at the end. Neither is in any name.
-        self._text = b"\0"
-        self._count = 0
-        self._changed: dict[bytes, State | None] = {}
+        self.used = False
+        # While nothing happens, one string instead of the dictionary: each name, a slash, its state, and NUL.
+        # Neither of the two is in any name.
+        self._text = b""
+        self._names: dict[bytes, State | bytes] | None = {}
 
     def get(self, name: bytes) -> State | None:
         """What was there, or None if nothing was."""
-        if name in self._changed:
-            return self._changed[name]
-        at = self._text.find(b"\0%b/" % name)
-        if at < 0:
-            return None
-        at += len(name) + 2
-        return _parse(self._text[at : self._text.index(b"\0", at)])
+        known = self._loose().get(name)
+        return _parse(known) if isinstance(known, bytes) else known
 
     def put(self, name: bytes, state: State) -> None:
         """This is there now."""
-        self._changed[name] = state
-        if len(self._changed) > max(_FEWEST, self._count):
-            self.pack()
+        self._loose()[name] = state
 
     def drop(self, name: bytes) -> None:
         """Nothing is there now."""
-        self._changed[name] = None
+        self._loose().pop(name, None)
 
-    def items(self) -> Iterator[tuple[bytes, State]]:
-        """All names and what was there. The directory must not be changed meanwhile."""
-        for part in self._text.split(b"\0"):
-            name, slash, state = part.partition(b"/")
-            if slash and name not in self._changed:
-                yield name, _parse(state)
-        for name, changed in self._changed.items():
-            if changed is not None:
-                yield name, changed
+    def items(self) -> list[tuple[bytes, State]]:
+        """All names and what was there."""
+        names = self._loose().items()
+        return [(n, _parse(known) if isinstance(known, bytes) else known) for n, known in names]
+
+    def _loose(self) -> dict[bytes, State | bytes]:
+        self.used = True
+        if self._names is None:
+            parts = (part.partition(b"/") for part in self._text.split(b"\0")[:-1])
+            self._names = {name: state for name, _, state in parts}
+            self._text = b""
+        return self._names
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether it is small."""
+        return self._names is None
 
     def pack(self) -> None:
-        """Make it small again."""
-        if not self._changed:
+        """Make it small, until it is used again."""
+        self.used = False
+        if self._names is None:
             return
-        parts = [b"%b/%x/%x/%x/%x/%x" % (name, *state) for name, state in self.items()]
-        self._count = len(parts)
-        self._text = b"\0" + b"".join(part + b"\0" for part in parts)
-        self._changed = {}
+        self._text = b"".join(
+            b"%b/%b\0" % (name, known if isinstance(known, bytes) else _written(known))
+            for name, known in self._names.items()
+        )
+        self._names = None
+
+
+def _written(state: State) -> bytes:
+    return b"%x/%x/%x/%x/%x" % state
 
 
 def _parse(raw: bytes) -> State:

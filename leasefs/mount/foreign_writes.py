@@ -46,7 +46,7 @@ class ForeignWrites:
             )
             return []
         cover = Cover(self.judge, tree, self._report.events_lost)
-        return [cover.run, partial(self._report.run, tree)]
+        return [cover.run, cover.tidy, partial(self._report.run, tree)]
 
     def facts(self) -> dict[str, Any]:
         """For `mount.json`: how many directories nobody watches, because there is no room; null if all."""

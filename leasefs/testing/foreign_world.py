@@ -114,7 +114,7 @@ class ForeignChanges(threading.Thread):
         return {path: "deleted"}
 
     def _chmod(self, path: str) -> dict[str, str]:
-        os.chmod(self._at(path), 0o711)
+        os.chmod(self._at(path), 0o711)  # noqa: S103 - a mode like any other
         return {path: "mode"}
 
     def _replace(self, path: str) -> dict[str, str]:
