@@ -185,10 +185,21 @@ class IntentLog:
         known = self._known.get(path)
         if known is None or known.token != lease.token or known.commit:
             self._journal.note(self._note(path, kind, lease.lease_id, lease.token, pid, other))
-            known = Uncommitted(lease.lease_id, lease.token, self._epoch, self._head(path))
+            head = self._head_before(path, known)
+            known = Uncommitted(lease.lease_id, lease.token, self._epoch, head)
             self._known[path] = known
         known.epoch = self._epoch
         self.touched()
+
+    def _head_before(self, path: bytes, known: Uncommitted | None) -> str | None:
+        """The commit that the path's work began on.
+
+        What is committed and has not landed began before that commit: were it forgotten, a change that is undone, or a
+        rebase, which makes each change anew, would seem to leave nothing unlanded.
+        """
+        if known is None or (known.head is None and not known.commit):
+            return self._head(path)
+        return known.head
 
     def _note(
         self, path: bytes, kind: str, lease: str, token: int, pid: int, other: bytes = b""

@@ -62,6 +62,10 @@ class Looking:
         self._touched = False
         self._due = trio.Event()
         intents.touched = self._touch
+        # Called in a worker thread with the directory of each repository inside the tree that a path is in: what is
+        # committed there changes nothing in the tree's own git directory.
+        self.watch_nested: Callable[[bytes], None] | None = None
+        self._nested: set[bytes] = set()
 
     def git_changed(self) -> None:
         """The git directory changed: look at everything soon."""
@@ -118,12 +122,25 @@ class Looking:
             if not look.paths:
                 return {}
             try:
+                await trio.to_thread.run_sync(
+                    self._find_nested, list(look.paths), abandon_on_cancel=True
+                )
                 answers = await trio.to_thread.run_sync(
                     _ask, self._tree, look, self._upstream, abandon_on_cancel=True
                 )
             except OSError as error:
                 raise VcsError(f"the tree cannot be looked at: {error}") from error
             return self._take(look, answers, as_of_wall_s)
+
+    def _find_nested(self, paths: list[bytes]) -> None:
+        """Blocks. Before git is asked, so that what changes afterwards is noticed."""
+        from leasefs.vcs.nested import nested_repositories
+
+        if self.watch_nested is not None:
+            found = nested_repositories(self._tree, map(_name, paths))
+            for directory in sorted(found - self._nested):
+                self.watch_nested(directory)
+            self._nested |= found
 
     def _take(
         self, look: Look, answers: _Answers, as_of_wall_s: float

@@ -164,6 +164,8 @@ class Work:
                 loop.run_sync_soon(self._git_changed, idempotent=True)
 
         watch = await trio.to_thread.run_sync(_watching, self.tree, changed)
+        self.looking.watch_nested = watch.add
+        self.looking.git_changed()
         try:
             await trio.sleep_forever()
         finally:

@@ -97,7 +97,7 @@ def test_a_committed_path_that_changes_again_is_a_new_intent(world: World) -> No
     world.change(b"a")
     assert world.noted == ["a", "a"]
     assert not world.log.is_untouched(look, b"a")
-    assert world.log.begin_look().paths[b"a"].head == "c1"
+    assert world.log.begin_look().paths[b"a"].head == "c0"
 
 
 def test_what_the_journal_refuses_is_not_known(
@@ -125,6 +125,16 @@ def test_of_a_rename_only_the_end_that_git_does_not_ignore_is_an_intent(whole: b
     assert intended(Op.RENAME, (tree, scratch)) == [(src, "rename-to", out)]
     assert intended(Op.RENAME, (scratch, tree)) == [(src, "rename-from", out)]
     assert intended(Op.RENAME, (scratch, scratch)) == []
+
+
+def test_what_is_taken_over_and_changed_begins_where_that_is_known(world: World) -> None:
+    world.log.adopt(b"dirty", "L9", 9)
+    world.log.adopt(b"committed", "L9", 9, "c0", "b0")
+    world.head = "c1"
+    for path in (b"dirty", b"committed"):
+        world.change(path)
+    heads = {path: one.head for path, one in world.log.begin_look().paths.items()}
+    assert heads == {b"dirty": "c1", b"committed": None}
 
 
 def test_a_wall_clock_that_is_set_back_makes_nothing_older_than_it_is(world: World) -> None:

@@ -202,3 +202,18 @@ async def test_what_could_not_be_looked_at_is_looked_at_later(
             await world.told.some.wait()
             nursery.cancel_scope.cancel()
     assert world.told.outcomes() == [("a", "clean")]
+
+
+async def test_repositories_in_the_tree_are_watched_before_they_are_asked(world: World) -> None:
+    watched: list[bytes] = []
+    for directory in ("sub", "sub/deep/er"):
+        (world.tree / directory).mkdir(parents=True)
+        world.git("init", "-q", directory)
+    for path in ("sub/x", "sub/deep/er/y", "plain"):
+        world.intents.ahead(path.encode(), "create", held(1, "**"), 0)
+        (world.tree / path).write_text("new")
+    await world.looking.look()
+    world.looking.watch_nested = watched.append
+    for _ in range(2):
+        await world.looking.look()
+    assert watched == [b"sub", b"sub/deep/er"]
