@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from leasefs.client.paths import private_dir, state_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable
 
 Note = dict[str, Any]
 
@@ -170,7 +170,7 @@ class DeadJournal:
         os.close(self._fd)
 
 
-def dead_journals(directory: str) -> Iterator[DeadJournal]:
+def dead_journals(directory: str) -> Generator[DeadJournal, None, None]:
     """The journals of mounts that are gone, oldest first, each locked while it is looked at."""
     names = [name for name in os.listdir(directory) if name.endswith(_SUFFIX)]
     for name in sorted(names, key=lambda name: _begun_ns(os.path.join(directory, name))):

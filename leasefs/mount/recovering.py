@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import trio
@@ -32,10 +33,11 @@ log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 10.0
 _RETRY_S = (0.5, 30.0)
+_AGAIN_S = 10.0
 
 
 class Recovery:
-    """Takes over from the dead mounts of one tree, once."""
+    """Takes over from the dead mounts of one tree, also from those that die beside us."""
 
     def __init__(
         self,
@@ -57,7 +59,22 @@ class Recovery:
         self._own_tokens = own_tokens
 
     async def run(self) -> None:
-        """Do it; while the ledger is away, again and again."""
+        """Do it, and again whenever another mount has died, for ever."""
+        await self._until_done()
+        while True:
+            await trio.sleep(_AGAIN_S)
+            if await trio.to_thread.run_sync(self._is_one_dead, abandon_on_cancel=True):
+                await self._until_done()
+
+    def _is_one_dead(self) -> bool:
+        try:
+            with closing(dead_journals(self._directory)) as journals:
+                return any(journal.left() is not None for journal in journals)
+        except OSError:
+            return True  # whoever tries to recover them says why that fails
+
+    async def _until_done(self) -> None:
+        """While the ledger is away, again and again."""
         wait_s = _RETRY_S[0]
         while True:
             try:
