@@ -141,7 +141,10 @@ class Foreign:
             if mask & _ARRIVED:
                 self.to_list(directory, name, not ours)
         elif not ours and not self._is_changed_here(known, before, now, mask):
-            what = self._what(known, before, now, mask)
+            if act is None:
+                what = self._what(known, before, now, mask)
+            else:
+                what = "modified" if act else "created"  # others put it where this mount had just been
             if what:
                 self._suspect(directory, name, what)
 
