@@ -12,7 +12,7 @@ import pytest
 
 from leasefs.client import paths
 from leasefs.client.process import process_identity
-from leasefs_cli.checks import host, ledger, mounts
+from leasefs_cli.checks import host, ledger, mounts, watching
 from leasefs_cli.checks.finding import FAIL, OK, WARN
 
 
@@ -152,6 +152,18 @@ def test_a_mount_is_asked(
     found = mounts.one_mount("/somewhere")
     assert found.level == level
     assert words in found.found
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [("0", None), ("7", "in 7 directories"), ("null", "nothing can be watched")],
+)
+def test_directories_that_nobody_watches(tmp_path: Path, missing: str, words: str | None) -> None:
+    (tmp_path / ".leasefs").mkdir()
+    (tmp_path / ".leasefs/mount.json").write_text(f'{{"unwatched_directories": {missing}}}')
+    found = list(watching.unwatched(str(tmp_path)))
+    assert [one.level for one in found] == ([] if words is None else [WARN])
+    assert all(words is not None and words in one.found for one in found)
 
 
 def test_this_machine_has_the_clock_and_the_library() -> None:

@@ -12,6 +12,7 @@ from leasefs.mount.mountinfo import mounts
 from leasefs_cli.asking_a_mount import ANSWER_TIMEOUT_S, ask
 from leasefs_cli.checks.finding import FAIL, OK, WARN, Finding
 from leasefs_cli.checks.redirects import on_a_dead_mount, on_a_live_mount
+from leasefs_cli.checks.watching import unwatched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,7 @@ def mount_findings(*, fix: bool) -> Iterator[Finding]:
             yield found
             if found.level == OK:
                 yield from on_a_live_mount(mount, fix=fix)
+                yield from unwatched(places[-1])
             elif (left := on_a_dead_mount(mount)) is not None:
                 yield left
     if not places:

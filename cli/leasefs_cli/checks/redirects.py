@@ -65,7 +65,7 @@ def _unknown(mount: Mount) -> dict[str, Mount]:
     inner = below(mount.mountpoint)
     if not inner:
         return {}
-    facts = _facts(os.fsdecode(mount.mountpoint))
+    facts = facts_of_mount(os.fsdecode(mount.mountpoint))
     source = _directory(os.fsencode(facts["source"]), mount) if facts else None
     if source is None:
         return {}
@@ -80,7 +80,8 @@ def _unknown(mount: Mount) -> dict[str, Mount]:
     return found
 
 
-def _facts(mountpoint: str) -> dict[str, Any]:
+def facts_of_mount(mountpoint: str) -> dict[str, Any]:
+    """What its `mount.json` says; nothing if it cannot be read."""
     try:
         with open(f"{mountpoint}/.leasefs/mount.json", encoding="utf-8") as file:
             facts: dict[str, Any] = json.load(file)
