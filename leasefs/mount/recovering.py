@@ -57,6 +57,8 @@ class Recovery:
         self._looking = looking
         self._rescuer = rescuer
         self._own_tokens = own_tokens
+        # Set once what was there at the beginning is kept, or could not be at the first attempt.
+        self.tried = trio.Event()
 
     async def run(self) -> None:
         """Do it, and again whenever another mount has died, for ever."""
@@ -82,9 +84,11 @@ class Recovery:
             except (LeasefsError, VcsError, OSError) as error:
                 # Nothing is lost by it: their journals stay.
                 log.warning("earlier mounts are not recovered yet: %s", error)
+                self.tried.set()
                 await trio.sleep(wait_s)
                 wait_s = min(_RETRY_S[1], 2 * wait_s)
             else:
+                self.tried.set()
                 return
 
     async def once(self) -> None:

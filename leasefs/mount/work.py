@@ -224,6 +224,8 @@ class Work:
     async def _before_adopting(self, globs: list[str]) -> None:
         """Keep what others left uncommitted here, before we can write over it (P9)."""
         with trio.move_on_after(_RESCUE_WITHIN_S) as scope:
+            # What our own agent left there when its last mount died is no less in the way.
+            await self._recovery.tried.wait()
             try:
                 await self._inheritance.keep(globs)
             except LeasefsError as error:

@@ -48,10 +48,10 @@ def journals() -> list[str]:
     return [name for tree in os.listdir(base) for name in os.listdir(f"{base}/{tree}")]
 
 
-def dies_with_work(world: World) -> api.Body:
-    """The lease of a mount that dies before it has told the ledger; it is held for an hour to come."""
+def dies_with_work(world: World, ttl_s: float = 3600) -> api.Body:
+    """The lease of a mount that dies before it has told the ledger; held for an hour to come, or not."""
     with mount(world, "agent-07", dies=True) as agent:
-        lease = agent.claim("**", ttl_s=3600)
+        lease = agent.claim("**", ttl_s=ttl_s)
         agent.write("a", "hours of work\n")
         agent.write("new", "more\n")
         agent.kill()
@@ -108,3 +108,20 @@ def test_a_mount_that_dies_beside_others_is_recovered_by_them(world: World, tmp_
         assert restored(source, kept[0], f"{tmp_path}/again") == state_of(source)
         git(source, "commit", "-qam", "some of it")
         eventually(lambda: set(ledger_intents(survivor.ledger)) == {"new"}, what="its end")
+
+
+@pytest.mark.parametrize("name", ["agent-07", "agent-08"])
+def test_whoever_comes_next_and_writes_at_once_destroys_nothing(
+    world: World, tmp_path: Path, name: str
+) -> None:
+    """The next session of the same agent knows as little of it as anybody else's."""
+    source = f"{world.root}/source"
+    lease = dies_with_work(world, ttl_s=1.0)
+    worked = state_of(source)
+    os.makedirs(f"{world.root}/{name}", exist_ok=True)
+    with agent_mount(source, f"{world.root}/{name}", name, replace=True) as agent:
+        assert agent.claim("**", wait=True)["state"] in {"granted", "waiting"}
+        eventually(lambda: agent.may_write("a"), what="the lease")
+        kept = rescue_ids(source, lease["lease"])
+        assert kept, "kept before anything can be written"
+        assert restored(source, kept[0], f"{tmp_path}/again") == worked
