@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from leasefs.mount.shapes import Stat
 
 _GIT = b".git"
+_IGNORE = b".gitignore"
 _ARRIVED = inotify.CREATE | inotify.MOVED_TO
 _REGULAR = 0o100000
 # Of a file that changed before anybody had looked at it: written, or made.
@@ -55,6 +56,8 @@ class Foreign:
         # What is known of a directory may not be so.
         self.to_list_again: Callable[[Node], None] = lambda _: None
 
+        # Rules about scratch may have changed below a directory, and so what is anybody's business.
+        self.rules_changed: Callable[[Node], None] = lambda _: None
         # How many directories are not watched, for want of room, as far as is known; None if nothing is.
         self.unwatched: int | None = 0
         # All of the tree is to be looked at again.
@@ -102,6 +105,8 @@ class Foreign:
         known = self._known.get(directory)
         if known is None:
             return
+        if name == _IGNORE:
+            self.rules_changed(directory)
         if made and not isinstance(made, bool):
             known.put(name, State(_REGULAR, _inode(made), LEFT_HERE, 0, self._wall_ns()))
         else:
@@ -112,6 +117,8 @@ class Foreign:
         known = self._known.get(directory)
         if known is None:
             return
+        if name == _IGNORE:
+            self.rules_changed(directory)
         before = known.get(name)
         known.drop(name)
         if act is None:
@@ -133,6 +140,8 @@ class Foreign:
         now, before = state_of(found), known.get(name)
         if now == before and not (now.is_directory and mask & NAMED):
             return
+        if name == _IGNORE:
+            self.rules_changed(directory)
         known.put(name, now)
         if act is None:
             act = self.own.act(directory.number, name)
@@ -144,7 +153,9 @@ class Foreign:
             if act is None:
                 what = self._what(known, before, now, mask)
             else:
-                what = "modified" if act else "created"  # others put it where this mount had just been
+                what = (
+                    "modified" if act else "created"
+                )  # others put it where this mount had just been
             if what:
                 self._suspect(directory, name, what)
 
@@ -211,8 +222,8 @@ class Foreign:
     ) -> None:
         """A listing found this.
 
-        `how` is first, where nothing was known but from events; arrived, where all is new to the tree; or
-        again, after events were lost.
+        `how` is first, where nothing was known but from events; arrived, where all is new to the tree; again,
+        after events were lost; or anew, where it was nobody's business until now.
         """
         known = self._known.get(directory)
         if known is None:
@@ -222,7 +233,7 @@ class Foreign:
             return
         known.put(name, now)
         act = self.own.act(directory.number, name) if act is None else act
-        if now.is_directory or is_made(act, now) or self._is_ours(before, now):
+        if how == "anew" or now.is_directory or is_made(act, now) or self._is_ours(before, now):
             return
         what = self._what_listed(known, before, now, how)
         if what == _NEW:

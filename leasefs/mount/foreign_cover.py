@@ -64,6 +64,9 @@ class Cover:
         foreign.to_list = self._to_list
         foreign.to_list_again = self._to_list_again
         foreign.events_lost = self._all_again
+        # Below these, directories may be scratch no more.
+        self._other_rules: set[Node] = set()
+        foreign.rules_changed = self._other_rules.add
 
     def _to_list(self, directory: Node, name: bytes, arrived: bool) -> None:
         self._add(_Task(directory, name, "arrived" if arrived else "first"))
@@ -149,9 +152,11 @@ class Cover:
         self._foreign.left_out(1)
 
     async def tidy(self) -> None:
-        """Keep small what is known of directories in which nothing happens; runs until cancelled."""
+        """Keep small what is known where nothing happens, and find what is scratch no more; runs until cancelled."""
         while True:
             await trio.sleep(_TIDY_EVERY_S)
+            while self._other_rules:
+                self._add(_Task(self._other_rules.pop(), b"", "anew"))
             for directory in self._foreign.directories():
                 known = self._foreign.known(directory)
                 if known is None or known.is_packed:
@@ -193,7 +198,11 @@ class Cover:
         is_new = known is not None and known.get(name) is None
         act = tree.outside.act(directory, name)
         self._foreign.listed(directory, name, found, act, how, is_tracked=self._is_tracked)
-        if stat.S_ISDIR(found.st_mode) and (how != "again" or is_new):
+        if not stat.S_ISDIR(found.st_mode):
+            return
+        if how == "anew":
+            self._add(_Task(directory, name, how))
+        elif how != "again" or is_new:
             ours = act is not None or how == "first"
             self._add(_Task(directory, name, "first" if ours else "arrived"))
 

@@ -232,6 +232,27 @@ async def test_a_directory_that_is_moved_here_keeps_what_is_known(bench: Bench) 
     assert await bench.settle() == [("d/moved/f", "deleted")]
 
 
+async def test_what_was_scratch_is_known_once_it_is_not(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign_cover, "_TIDY_EVERY_S", 0.005)
+    built = bench.source / "d/built"
+    built.mkdir()
+    (built / "f").write_text("built")
+    await bench.settle()
+    for node in bench.judge.directories():
+        if node.name == b"built":
+            bench.tree.outside.unwatch(node)
+    (built / "g").write_text("built while it was scratch")
+    (bench.source / ".gitignore").write_text("")
+    assert await bench.settle() == [(".gitignore", "created")]
+    with trio.move_on_after(0.05):
+        await bench.cover.tidy()
+    assert await bench.settle() == []
+    (built / "g").write_text("theirs")
+    assert await bench.settle() == [("d/built/g", "modified")]
+
+
 async def test_after_lost_events_all_is_compared(bench: Bench) -> None:
     (bench.source / "d/f").write_text("theirs")
     (bench.source / "d/sub/f").unlink()
