@@ -28,7 +28,7 @@ from leasefs.core.policy import Allowed, Op, Place, Reason, Refused, Target, Ver
 from leasefs.mount.errnos import Refusal
 from leasefs.mount.gate import Wanting
 from leasefs.mount.git_processes import Identity, ancestors, identity, root_seen_by
-from leasefs.mount.git_refs import LOGS, REFS, Move, authored_by, move_ahead
+from leasefs.mount.git_refs import HEAD, LOGS, REFS, Move, authored_by, move_ahead
 from leasefs.vcs.errors import VcsError
 from leasefs.vcs.git_commands.effects import Nothing, Paths, Unknown
 from leasefs.vcs.git_commands.process import at_work_in, may_be_git, read_process
@@ -125,7 +125,7 @@ class GitGuard:
     ) -> Verdict:
         """See `Guard`."""
         goal = targets[-1].path
-        if goal.startswith(REFS) and not goal.endswith(_LOCK):
+        if (goal.startswith(REFS) or goal == HEAD) and not goal.endswith(_LOCK):
             self._gate.intents.ref_moves(goal)
         alone = self._is_alone(now_s)
         if alone and not (isinstance(verdict, Refused) and verdict.reason in _UNLEASED):

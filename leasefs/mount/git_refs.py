@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 GIT = b".git/"
 REFS = GIT + b"refs/heads/"
 LOGS = GIT + b"logs/"
+HEAD = GIT + b"HEAD"
 _LIMIT_BYTES = 4096
 _COMMIT = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SYMBOLIC = b"ref: "
@@ -36,7 +37,7 @@ def move_ahead(root_fd: int, path: bytes) -> Move | None:
     """The move of a branch that a change of this path, a reference or a reflog, belongs to; None if there is none."""
     ref = path.removeprefix(LOGS).removeprefix(GIT)
     if ref == b"HEAD":
-        head = _read(root_fd, GIT + b"HEAD")
+        head = _read(root_fd, HEAD)
         if head.startswith(_SYMBOLIC):
             ref = head.removeprefix(_SYMBOLIC)
     if ref != b"HEAD" and not ref.startswith(b"refs/heads/"):

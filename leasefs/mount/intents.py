@@ -89,6 +89,10 @@ class Intents(Protocol):
         """A file of git's references is about to be put in place, at this path of the tree."""
         ...
 
+    def share(self, is_alone: Callable[[], bool]) -> None:
+        """`is_alone` says whether no other mount shares the tree now."""
+        ...
+
 
 class NoIntents:
     """For trees that nobody keeps a ledger of."""
@@ -107,6 +111,9 @@ class NoIntents:
         """Nothing is looked at."""
 
     def ref_moves(self, path: bytes) -> None:
+        """Nothing is looked at."""
+
+    def share(self, is_alone: Callable[[], bool]) -> None:
         """Nothing is looked at."""
 
 
@@ -167,8 +174,9 @@ class IntentLog:
         # Who moved it; while they live, they may not be done.
         self.movers: set[int] = set()
         self.history_moves: Callable[[], None] = lambda: None
-        # The git directory is served natively, so whatever moves a reference does it unseen.
-        self.sees_no_refs = False
+        # The git directory may be served natively; then whatever moves a reference does it unseen.
+        self.may_see_no_refs = False
+        self._is_alone: Callable[[], bool] = lambda: True
         self._refs: set[bytes] = set()
         # Set whenever a path is touched for the first time in an epoch.
         self.touched: Callable[[], None] = lambda: None
@@ -243,10 +251,18 @@ class IntentLog:
         self._refs.add(path.removeprefix(b".git/"))
 
     def made_commits(self, ref: bytes) -> bool:
-        """Whether this reference was moved through this mount since that was asked last."""
-        moved = self.sees_no_refs or ref in self._refs
+        """Whether this reference was seen to be moved through this mount since that was asked last."""
+        moved = ref in self._refs
         self._refs.discard(ref)
         return moved
+
+    def share(self, is_alone: Callable[[], bool]) -> None:
+        """See `Intents`."""
+        self._is_alone = is_alone
+
+    def sees_no_refs(self) -> bool:
+        """Whether references are moved unseen now. Where others share the tree, they are not."""
+        return self.may_see_no_refs and self._is_alone()
 
     def _next_epoch(self) -> int:
         return self._epoch + 1

@@ -60,7 +60,7 @@ class Redirecting:
         now_s: Callable[[], float],
         told: Callable[[list[bytes]], None],
         *,
-        git_too: bool,
+        git_too: Callable[[], bool],
     ) -> None:
         """Raises OSError if the user has no inotify instance left."""
         self._tree = tree
@@ -162,7 +162,7 @@ class Redirecting:
                     break
                 place = await self._fitness.place(above)
                 if place is Place.GIT:
-                    if self._git_too and self._tree.ground.is_git_root(above):
+                    if self._git_too() and self._tree.ground.is_git_root(above):
                         roots[above] = True
                     break
                 if place is Place.SCRATCH:
@@ -281,7 +281,7 @@ class Redirecting:
             return False
         redirect.path = path
         if redirect.is_git:
-            return self._tree.ground.is_git_root(path)
+            return self._git_too() and self._tree.ground.is_git_root(path)
         self._tree.ground.doubt(path)
         if await self._fitness.place(path) is not Place.SCRATCH:
             return False
@@ -341,9 +341,16 @@ class Redirecting:
 
 
 def begin(
-    tree: Tree, where: Where, redirected: Callable[[list[str]], None], *, git_too: bool
+    tree: Tree,
+    where: Where,
+    redirected: Callable[[list[str]], None],
+    *,
+    git_too: Callable[[], bool],
 ) -> Redirecting | None:
-    """What makes redirects in this mount, or None where that is not permitted."""
+    """What makes redirects in this mount, or None where that is not permitted.
+
+    `git_too` says whether the git directory may be one now.
+    """
     if not bind.permitted():
         return None
     try:

@@ -148,6 +148,7 @@ async def serve(
         gate.intents.follow(changes.turn)
         beneath = WorkTree(root_fd, (os.fsencode(mountpoint),))
         sharing = Sharing(root_fd)
+        gate.intents.share(sharing.is_alone)
         gate.guard = GitGuard(beneath, gate, ground, sharing.is_alone)
         files = ControlDir(
             control,
@@ -179,7 +180,12 @@ async def serve(
             ],
             cache,
             lambda ours: (
-                begin(tree, Where(ours, notices), redirected, git_too=in_place)
+                begin(
+                    tree,
+                    Where(ours, notices),
+                    redirected,
+                    git_too=lambda: in_place and sharing.is_alone(),
+                )
                 if options.redirects
                 else None
             ),

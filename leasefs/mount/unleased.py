@@ -7,6 +7,7 @@ gets past the hooks: it is found when its branch moves.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from functools import partial
@@ -15,9 +16,10 @@ from typing import TYPE_CHECKING
 import trio
 
 from leasefs.client import api
-from leasefs.core.errors import LeasefsError
+from leasefs.core.errors import InvalidRequest, LeasefsError
 from leasefs.core.paths import text
 from leasefs.vcs.errors import VcsError
+from leasefs.vcs.git_commands.process import may_be_git
 from leasefs.vcs.gitdir import find_git
 
 if TYPE_CHECKING:
@@ -26,17 +28,20 @@ if TYPE_CHECKING:
     from leasefs.client.transport import Transport
     from leasefs.core.globs import Glob
     from leasefs.mount.intents import IntentLog
+    from leasefs.vcs.branches import Branches
     from leasefs.vcs.worktree import WorkTree
 
 log = logging.getLogger(__name__)
 
 # Git moves HEAD last; until then what it wrote differs from it.
 AFTER_GIT_S = 0.5
+# A command may stand still for long, as while its editor is open.
+LOOK_AGAIN_S = 2.0
 _TIMEOUT_S = 10.0
-_IN_ONE_REPORT = 500
-_BRANCHES = b"refs/heads/"
+_IN_ONE_REPORT = 200
+_REPORTS = 200
 
-Refs = dict[bytes, str]
+Report = tuple[str, str, list[bytes]]
 
 
 class Unleased:
@@ -58,90 +63,116 @@ class Unleased:
         self._transport = transport
         self._wall_s = wall_s
         self._globs = globs
-        self._refs: Refs | None = None
+        self._branches: Branches | None = None
+        self._untold: list[Report] = []
         self._due = trio.Event()
+        intents.history_moves = self.git_changed
 
     def git_changed(self) -> None:
-        """The git directory changed."""
+        """The git directory changed, or git writes where no lease is."""
         self._due.set()
 
     async def run(self) -> None:
-        """Look for ever. What cannot be told now is logged, and told no more."""
+        """Look for ever. What cannot be told while the ledger is away is told when it is back."""
         while True:
             try:
                 await self._look()
+                await self._tell()
             except (VcsError, LeasefsError, OSError) as error:
-                log.warning("what no lease stood for cannot be told: %s", error)
-            await self._due.wait()
-            self._due = trio.Event()
+                log.warning("what no lease stood for cannot be told yet: %s", error)
+            await self._until_due()
             await trio.sleep(AFTER_GIT_S)
 
-    async def _look(self) -> None:
-        moved, self._intents.history = self._intents.history, set()
-        if moved:
-            await self._look_at_history(moved)
-        before = self._refs
-        self._refs = await trio.to_thread.run_sync(_branches, self._tree)
-        if before is not None:
-            for ref, commit in self._refs.items():
-                if before.get(ref) != commit and self._intents.made_commits(ref):
-                    await self._look_at_commits(ref, before.get(ref), commit)
+    async def _until_due(self) -> None:
+        waits = self._untold or self._intents.history
+        with trio.move_on_after(LOOK_AGAIN_S if waits else float("inf")):
+            await self._due.wait()
+        self._due = trio.Event()
 
-    async def _look_at_history(self, moved: set[bytes]) -> None:
-        busy, differing = await trio.to_thread.run_sync(_differing, self._tree, sorted(moved))
-        if busy:
-            self._intents.history |= (
-                moved  # in the middle of a command: its end changes the directory, too
-            )
+    async def _look(self) -> None:
+        await self._look_at_history()
+        from leasefs.vcs.branches import branches_of
+
+        before, now = self._branches, await trio.to_thread.run_sync(branches_of, self._tree)
+        self._branches = now
+        if before is None:
             return
+        for ref, commit in now.tips.items():
+            old = before.tips.get(ref)
+            if old != commit and self._came_through_here(ref, before, now):
+                await self._look_at_commits(ref, old, commit)
+
+    def _came_through_here(self, ref: bytes, before: Branches, now: Branches) -> bool:
+        moved = self._intents.made_commits(ref)
+        if now.inside_tree and not self._intents.sees_no_refs():
+            return moved
+        return ref in before.ours | now.ours
+
+    async def _look_at_history(self) -> None:
+        """Once whoever moved it is done: until then it need not be what HEAD says."""
+        movers = self._intents.movers
+        movers -= {pid for pid in movers if not may_be_git(pid)}
+        if movers or not self._intents.history:
+            return
+        moved, self._intents.history = self._intents.history, set()
+        try:
+            differing = await trio.to_thread.run_sync(_differing, self._tree, sorted(moved))
+        except VcsError:
+            self._intents.history |= moved
+            raise
         held = partial(_is_held, self._globs())
-        await self._tell([path for path in differing if not held(path)], "git", "")
+        self._find("git", "", [path for path in differing if not held(path)])
 
     async def _look_at_commits(self, ref: bytes, old: str | None, new: str) -> None:
         held = partial(_is_held, self._globs())
         paths = await trio.to_thread.run_sync(_authored, self._tree, ref, old, new, held)
-        await self._tell(paths, "commit", f"{new[:12]} on {text(ref)}")
+        self._find("commit", f"{new[:12]} on {text(ref)}", paths)
 
-    async def _tell(self, paths: list[bytes], how: str, about: str) -> None:
+    def _find(self, how: str, about: str, paths: list[bytes]) -> None:
+        if paths:
+            log.warning("no lease stood for %d paths: %s", len(paths), about or how)
         for start in range(0, len(paths), _IN_ONE_REPORT):
-            part = paths[start : start + _IN_ONE_REPORT]
-            log.warning("no lease stood for %d paths: %s", len(part), about or how)
-            changes = [self._change(path) for path in part]
-            call = api.report_foreign_writes(self._tree_id, changes, how=how, about=about)
-            await self._transport.send(call, timeout_s=_TIMEOUT_S)
+            self._untold.append((how, about, paths[start : start + _IN_ONE_REPORT]))
+        del self._untold[:-_REPORTS]
 
-    def _change(self, path: bytes) -> api.Body:
-        return {"path": text(path), "what": "modified", "wall_s": self._wall_s()}
+    async def _tell(self) -> None:
+        while self._untold:
+            how, about, paths = self._untold[0]
+            changes = await trio.to_thread.run_sync(self._changes, paths)
+            call = api.report_foreign_writes(self._tree_id, changes, how=how, about=about)
+            try:
+                await self._transport.send(call, timeout_s=_TIMEOUT_S)
+            except InvalidRequest as error:
+                log.warning("the ledger does not take what no lease stood for: %s", error.message)
+            self._untold.pop(0)
+
+    def _changes(self, paths: list[bytes]) -> list[api.Body]:
+        """Blocks: what there is to tell of each path."""
+        wall_s = self._wall_s()
+        return [
+            {"path": text(path), "what": _what(self._tree.root_fd, path), "wall_s": wall_s}
+            for path in paths
+        ]
+
+
+def _what(root_fd: int, path: bytes) -> str:
+    try:
+        os.stat(path, dir_fd=root_fd, follow_symlinks=False)
+    except OSError as error:
+        return "deleted" if error.errno in {errno.ENOENT, errno.ENOTDIR} else "modified"
+    return "modified"
 
 
 def _is_held(globs: Sequence[Glob], path: bytes) -> bool:
     return any(glob.matches(path) for glob in globs)
 
 
-def _branches(tree: WorkTree) -> Refs:
-    """Blocks: where each branch is."""
-    from leasefs.vcs.plumbing import run_git
-
-    gitdir = find_git(tree.root_fd, tree.around())
-    if gitdir is None:
-        return {}
-    with gitdir:
-        lines = run_git(gitdir, ["for-each-ref", "--format=%(objectname) %(refname)", "refs/heads"])
-    pairs = (line.split(b" ", 1) for line in lines.splitlines())
-    return {name: commit.decode() for commit, name in pairs}
-
-
-def _differing(tree: WorkTree, paths: list[bytes]) -> tuple[bool, list[bytes]]:
-    """Blocks: whether git is at work, and the paths that are not as HEAD has them."""
+def _differing(tree: WorkTree, paths: list[bytes]) -> list[bytes]:
+    """Blocks: the paths that are not as HEAD has them."""
     from leasefs.vcs.reconcile import standings
 
-    gitdir = find_git(tree.root_fd, tree.around())
-    if gitdir is None:
-        return False, []
-    with gitdir:
-        busy = "index.lock" in os.listdir(gitdir.fd)
     found = standings(tree, paths, {})
-    return busy, [path for path, one in found.items() if one is not None and one.dirty]
+    return [path for path, one in found.items() if one is not None and one.dirty]
 
 
 def _authored(

@@ -110,7 +110,7 @@ class Work:
         )
         self._heads: dict[bytes, str | None] = {}
         # In place the git directory is served natively where that is permitted.
-        self.intents.sees_no_refs = mountpoint == self._header.root
+        self.intents.may_see_no_refs = mountpoint == self._header.root
         # Of every lease that was ever held here; those whose end was seen to.
         self._globs: dict[int, tuple[str, ...]] = {}
         self._seen_to: set[int] = set()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.vcs.errors import GitFailed
 from leasefs.vcs.own_git import own_git
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     Git = Callable[..., bytes]
 
 COMMITS_LIMIT = 1000
+# To find out whether a commit repeats an earlier one.
+_ALIKE_LIMIT = 200
+_PATHS_LIMIT = 500
 _TIMEOUT_S = 20.0
 _PICKED = ("CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD")
 _SHARED_REFS = ("refs/heads", "refs/tags", "refs/remotes")
@@ -76,8 +79,9 @@ def unleased_in(
     """The paths authored by the commits that a ref's move from `old` to `new` added, and that `holds` says no to.
 
     Left out are commits that were there before: what a remote-tracking branch or another ref reaches (fetched,
-    merged), and what repeats a commit of the old side (rebased, amended in its message). Of a merge only that counts
-    which neither side changed. At most the newest `COMMITS_LIMIT` commits are looked at. Blocks.
+    merged), and what repeats a commit of the old side (rebased, amended in its message), or does to these paths what
+    another commit of the repository did, or its opposite (cherry-picked, reverted). Of a merge only that counts which
+    neither side changed. At most the newest `COMMITS_LIMIT` commits are looked at. Blocks.
 
     Args:
         repository: where both commits are.
@@ -93,10 +97,53 @@ def unleased_in(
         return []
 
     git = partial(run_git, repository, timeout_s=_TIMEOUT_S, absent_status=_NONE)
-    authored: set[bytes] = set()
-    for commit, *parents in _added(git, old, new, ref):
-        authored |= _authored(git, commit, parents)
-    return sorted(path for path in authored if not holds(path))
+    found: set[bytes] = set()
+    added = _added(git, old, new, ref)
+    before = _Before(git, frozenset(commit for commit, *_ in added), old)
+    for commit, *parents in added:
+        authored = {path for path in _authored(git, commit, parents) if not holds(path)}
+        if authored and not before.holds_like(commit, authored):
+            found |= authored
+    return sorted(found)
+
+
+class _Before(NamedTuple):
+    """What a repository holds without the commits that were `added`."""
+
+    git: Git
+    added: frozenset[str]
+    old: str | None
+
+    def holds_like(self, commit: str, paths: set[bytes]) -> bool:
+        """Whether an earlier commit did to these paths what this one does, or its opposite; context does not count."""
+        if len(paths) > _PATHS_LIMIT:
+            return False
+        specs = [":(literal)" + os.fsdecode(path) for path in paths]
+        tips = [self.old] if self.old and self.old.strip("0") else []
+        listed = self.git(
+            ["rev-list", "--all", *tips, f"-{_ALIKE_LIMIT}", "--no-merges", "--", *specs]
+        )
+        earlier = set(listed.decode().split()) - self.added
+        if not earlier:
+            return False
+        wanted = self._changes({commit}, specs)
+        return bool(wanted) and not wanted.isdisjoint(
+            self._changes(earlier, specs) | self._changes(earlier, specs, "-R")
+        )
+
+    def _changes(self, commits: set[str], specs: list[str], *options: str) -> set[bytes]:
+        given = "".join(f"{commit}\n" for commit in commits).encode()
+        plain = (
+            "--no-ext-diff",
+            "--no-textconv",
+            "--no-renames",
+            "--full-index",
+            "-U0",
+            "--no-prefix",
+        )
+        asked = ["diff-tree", "--stdin", "--root", "-r", "-p", *plain, *options, "--", *specs]
+        ids: bytes = self.git(["patch-id", "--stable"], stdin=self.git(asked, stdin=given))
+        return {line.split()[0] for line in ids.splitlines()}
 
 
 def _added(git: Git, old: str | None, new: str, ref: str | None) -> list[list[str]]:

@@ -185,6 +185,44 @@ def test_of_a_merge_only_what_neither_side_changed_counts(repo: GitTree, main: s
     assert unleased(repo, old, new, ref="refs/heads/main") == [b"swept"]
 
 
+@pytest.mark.parametrize(
+    ("command", "own"),
+    [
+        (["cherry-pick", "theirs"], []),
+        (["revert", "--no-edit", "main~"], []),
+        (["cherry-pick", "-n", "theirs"], ["swept"]),
+    ],
+)
+def test_a_pick_or_a_revert_moves_history(
+    repo: GitTree, main: str, command: list[str], own: list[str]
+) -> None:
+    repo.git("checkout", "-q", "-b", "theirs")
+    commit(repo, "base", "theirs", content="theirs\n" + BASE)
+    repo.git("checkout", "-q", "main")
+    commit(repo, "gone")
+    old = commit(repo, "base", content=BASE + "\nmine")
+    repo.git(*command)
+    for name in own:
+        repo.write(os.fsencode(name))
+    if own:
+        commit(repo)
+    new = repo.git("rev-parse", "HEAD").decode().strip()
+    assert new != old
+    # A commit that is more than the picked one is nothing that was there before.
+    expected = [b"base", *map(os.fsencode, own), b"theirs"] if own else []
+    assert unleased(repo, old, new, ref="refs/heads/main") == expected
+    assert unleased(repo, old, new, *own, ref="refs/heads/main") == []
+
+
+def test_what_an_amended_commit_held_before_is_no_news(repo: GitTree, main: str) -> None:
+    old = commit(repo, "earlier")
+    repo.write(b"own")
+    repo.git("add", "own")
+    repo.git("commit", "-q", "--amend", "-m", "more")
+    new = repo.git("rev-parse", "HEAD").decode().strip()
+    assert unleased(repo, old, new, "own", ref="refs/heads/main") == []
+
+
 def test_histories_that_have_nothing_in_common(repo: GitTree, main: str) -> None:
     repo.git("checkout", "-q", "--orphan", "theirs")
     repo.git("rm", "-q", "-rf", ".")

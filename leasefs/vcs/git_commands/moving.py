@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasefs.vcs.git_commands.effects import Effect, Nothing, Paths
+from leasefs.vcs.git_commands.effects import CannotTell, Effect, Nothing, Paths
 from leasefs.vcs.git_commands.judging import TIMEOUT_S, weigh
+from leasefs.vcs.git_commands.line import parse_line
 
 if TYPE_CHECKING:
     from leasefs.vcs.git_commands.line import Line
@@ -24,7 +25,15 @@ _MOVES, _STAYS = Paths(frozenset()), Nothing()
 def moves_history(
     process: GitProcess, repository: GitDir, root_fd: int, *, timeout_s: float = TIMEOUT_S
 ) -> bool:
-    """Whether the process moves commits into the tree: what it writes is in some commit, or is a conflict of such."""
+    """Whether the process moves commits into the tree: what it writes is in some commit, or is a conflict of such.
+
+    By its name alone if that is git's own; an alias is looked up in the repository.
+    """
+    try:
+        if parse_line(process).name in _MOVERS:
+            return True
+    except CannotTell:
+        return False
     effect = weigh(process, repository, root_fd, timeout_s, _moves, frozenset())
     return isinstance(effect, Paths)
 
