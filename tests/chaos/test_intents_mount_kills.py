@@ -6,7 +6,7 @@ import os
 import random
 import threading
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,9 +18,6 @@ from leasefs.testing.eventually import eventually
 from leasefs.testing.own_world import World, own_world
 from leasefs.testing.random_writer import MountGone, RandomWriter, State, differences, state_of
 from leasefs.testing.uncommitted import agree, git, new_repository
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [pytest.mark.mount, pytest.mark.chaos]
 
@@ -121,6 +118,8 @@ def run_kills(world: World, kills: int, seed: int) -> int:
             fleet.commit()
     with agent_mount(fleet.source, fleet.mountpoint, fleet.names[0], replace=True) as last:
         fleet.compare(last)
+    assert [str(lock) for lock in Path(fleet.source, ".git").rglob("*.lock")] == []
+    git(fleet.source, "fsck", "--strict")
     return fleet.calls
 
 
