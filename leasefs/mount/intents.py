@@ -17,7 +17,7 @@ from leasefs.core.paths import text
 from leasefs.core.policy import Op, Place, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from leasefs.core.held import HeldLease
     from leasefs.mount.journal import Journal, Note
@@ -320,7 +320,7 @@ class IntentLog:
         known = self._known[path]
         known.commit, known.blob = commit, blob
 
-    def found_below(self, directory: bytes, paths: Iterable[bytes]) -> None:
+    def found_below(self, directory: bytes, kinds: Mapping[bytes, str]) -> None:
         """What differs below a directory that changed as a whole: each path is an intent of its own from now on.
 
         What was known under an older lease was changed again by moving the directory.
@@ -329,10 +329,10 @@ class IntentLog:
             OSError: that cannot be journalled; the directory stays an intent.
         """
         whole = self._known[directory]
-        for path in paths:
+        for path, kind in kinds.items():
             known = self._known.get(path)
             if known is None or known.token < whole.token:
-                note = self._note(path, "modify", whole.lease, whole.token, 0)
+                note = self._note(path, kind, whole.lease, whole.token, 0)
                 if whole.author is not None:
                     note["agent"], note["harness"] = whole.author
                 self._journal.note(note)

@@ -17,11 +17,12 @@ from leasefs.vcs.errors import VcsError
 from leasefs.vcs.standing import Seen, Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from leasefs.mount.intent_report import IntentReport
     from leasefs.mount.intents import IntentLog, Look, Uncommitted
     from leasefs.mount.journal import Note
+    from leasefs.vcs.differences import Difference
     from leasefs.vcs.worktree import WorkTree
 
 log = logging.getLogger(__name__)
@@ -31,13 +32,15 @@ AFTER_GIT_S = 0.1
 # Whoever edits a file touches it again soon.
 AFTER_TOUCH_S = 2.0
 AFTER_FAILURE_S = 5.0
+# Where one looks afterwards, what differs says what was done.
+_KINDS = {"untracked": "create", "deleted": "delete", "mode": "mode"}
 
 
 class _Answers(NamedTuple):
-    """What git said; `below` are the paths that differ below each directory that changed as a whole."""
+    """What git said; `below` the paths that differ below each directory that changed as a whole, and their kinds."""
 
     standings: dict[bytes, Standing | None]
-    below: dict[bytes, list[bytes]]
+    below: dict[bytes, dict[bytes, str]]
 
 
 class Looking:
@@ -202,15 +205,20 @@ def _ask(tree: WorkTree, look: Look, upstream: str | None) -> _Answers:
     under_git = [path for path in whole if answers.pop(_name(path)) is not None]
     if not under_git:
         return _Answers(answers, {})
-    return _Answers(answers, _below(under_git, list(dirty_below(tree, under_git))))
+    return _Answers(answers, _below(under_git, dirty_below(tree, under_git)))
 
 
 def _name(directory: bytes) -> bytes:
     return directory.removesuffix(b"/")
 
 
-def _below(directories: Sequence[bytes], paths: Sequence[bytes]) -> dict[bytes, list[bytes]]:
-    return {above: [path for path in paths if path.startswith(above)] for above in directories}
+def _below(
+    directories: Sequence[bytes], differing: Mapping[bytes, Difference]
+) -> dict[bytes, dict[bytes, str]]:
+    return {
+        above: {p: _KINDS.get(how, "modify") for p, how in differing.items() if p.startswith(above)}
+        for above in directories
+    }
 
 
 def _seen(one: Uncommitted) -> Seen:

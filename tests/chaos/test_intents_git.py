@@ -209,6 +209,8 @@ def renamed_and_retyped(at: Place) -> None:
     os.chmod(f"{root}/clash", 0o755)
     paths = "a moved b gone gone/below clash deep/c elsewhere/c"
     at.stands(dirty=paths)
+    kinds = {one["path"]: one["kind"] for ones in known(at, "dirty") for one in ones}
+    assert (kinds["deep/c"], kinds["elsewhere/c"]) == ("delete", "create")
     at.git("add", "-A")
     at.git("commit", "-qm", "all of it")
     at.stands(committed=paths)

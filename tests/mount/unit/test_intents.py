@@ -67,7 +67,7 @@ def test_an_answer_older_than_a_change_clears_nothing(world: World) -> None:
 def test_below_a_directory_that_moved_each_path_becomes_an_intent_of_its_own(world: World) -> None:
     world.change(b"new/")
     world.change(b"new/known")
-    world.log.found_below(b"new/", [b"new/known", b"new/other"])
+    world.log.found_below(b"new/", {b"new/known": "create", b"new/other": "delete"})
     assert world.noted == ["new/", "new/known", "new/other"]
     assert world.log.dirty_of(1) == [b"new/known", b"new/other"]
 
@@ -153,7 +153,7 @@ def test_a_path_below_is_of_the_newest_lease_that_it_was_moved_under(world: Worl
     world.log.adopt(b"d/a", "L9", 9)
     world.change(b"d/b", token=12)
     world.log.ahead(b"d/", "rename-from", held(11, "**"), 0)
-    world.log.found_below(b"d/", [b"d/a", b"d/b"])
+    world.log.found_below(b"d/", {b"d/a": "modify", b"d/b": "modify"})
     assert world.log.dirty_of(11) == [b"d/a"]
     assert world.log.dirty_of(12) == [b"d/b"]
 
@@ -168,14 +168,14 @@ def test_a_directory_stays_an_intent_while_the_journal_is_full(
     with monkeypatch.context() as patched:
         patched.setattr(world.journal, "note", full)
         with pytest.raises(OSError, match="full"):
-            world.log.found_below(b"d/", [b"d/a"])
+            world.log.found_below(b"d/", {b"d/a": "modify"})
     assert world.log.dirty_of(1) == [b"d/"]
-    world.log.found_below(b"d/", [b"d/a"])
+    world.log.found_below(b"d/", {b"d/a": "modify"})
     assert world.log.dirty_of(1) == [b"d/a"]
 
 
 def test_what_a_dead_mount_moved_stays_its_agents_work(world: World) -> None:
     world.log.adopt(b"new/", "L9", 9, author=("agent-09", "other"))
-    world.log.found_below(b"new/", [b"new/a"])
+    world.log.found_below(b"new/", {b"new/a": "create"})
     (note,) = world.journal.unanswered(1000).values()
     assert (note["path"], note["lease"], note["agent"]) == ("new/a", "L9", "agent-09")
