@@ -15,11 +15,12 @@ from leasefs.mount.errnos import Refusal
 from leasefs.mount.gate import Gate, Unsettled, Wanting
 from leasefs.mount.handles import OpenFile
 from leasefs.mount.inodes import Node
+from leasefs.mount.intents import NoIntents
 from leasefs.mount.refusals import KEPT, RefusalLog
 from leasefs.testing.static_holdings import StaticHoldings, held
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from leasefs.core.held import HeldLease
 
@@ -186,7 +187,7 @@ async def test_the_log_keeps_the_last_refusals() -> None:
     assert len(holdings.refusals) == KEPT + 5
 
 
-class Noted:
+class Noted(NoIntents):
     """Stands in for the log of intents."""
 
     def __init__(self) -> None:
@@ -197,9 +198,6 @@ class Noted:
 
     def ahead(self, path: bytes, kind: str, lease: HeldLease, pid: int, other: bytes = b"") -> None:
         self.paths.append((path, lease.lease_id))
-
-    def follow(self, turn: Callable[[], int]) -> None:
-        """Nothing is looked at."""
 
 
 @pytest.mark.parametrize("glob", ["**", "src/**", "src/{}", "src"])
