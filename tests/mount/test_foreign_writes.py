@@ -64,12 +64,19 @@ def told(agent: Agent) -> dict[str, str]:
 
 
 def settled(agent: Agent, source: str) -> dict[str, str]:
-    """What was told once all that happened until now is judged: a last change is told after all others."""
-    until = f"{PROBE}-{len(told_of(agent))}"
-    Path(source, until).write_text("")
-    eventually(
-        lambda: any(one.path == until for one in told_of(agent)), TOLD_WITHIN_S, what="the report"
-    )
+    """What was told once all that happened until now is judged.
+
+    A last change is told after all others but those that had to be looked for in directories, which are
+    told before one that is made after that.
+    """
+    for _ in range(2):
+        last = f"{PROBE}-{len(told_of(agent))}"
+        Path(source, last).write_text("")
+        eventually(
+            lambda last=last: any(one.path == last for one in told_of(agent)),  # type: ignore[misc]
+            TOLD_WITHIN_S,
+            what="the report",
+        )
     return told(agent)
 
 
