@@ -124,7 +124,7 @@ def run_kills(world: World, kills: int, seed: int) -> int:
 
 
 @pytest.mark.parametrize(
-    "kills", [pytest.param(15, id="15"), pytest.param(200, id="200", marks=pytest.mark.slow)]
+    "kills", [pytest.param(15, id="15"), pytest.param(200, id="200", marks=pytest.mark.long)]
 )
 def test_kills_of_the_mount_lose_no_intent_and_no_byte_and_invent_none(
     tmp_path: Path, kills: int
