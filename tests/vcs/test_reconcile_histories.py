@@ -42,6 +42,8 @@ class History:
         above = os.path.dirname(full)
         if os.path.isdir(full) or os.path.isfile(above):
             return
+        if os.path.islink(full):
+            os.unlink(full)  # what it leads to is another path, or the link itself
         self.tree.write(path, content)
 
     def remove(self, path: bytes, _content: bytes) -> None:
@@ -53,7 +55,7 @@ class History:
 
     def make_executable(self, path: bytes, _content: bytes) -> None:
         full = os.path.join(self.tree.path, path)
-        if os.path.isfile(full):
+        if os.path.isfile(full) and not os.path.islink(full):
             os.chmod(full, os.stat(full).st_mode ^ 0o111)
 
     def make_link(self, path: bytes, _content: bytes) -> None:
