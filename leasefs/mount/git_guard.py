@@ -19,6 +19,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import OrderedDict
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -26,7 +27,7 @@ import trio
 
 from leasefs.core.policy import Allowed, Op, Place, Reason, Refused, Target, Verdict
 from leasefs.mount.errnos import Refusal
-from leasefs.mount.gate import Wanting
+from leasefs.mount.gate import Unsettled, Wanting
 from leasefs.mount.git_processes import Identity, ancestors, identity, root_seen_by
 from leasefs.mount.git_refs import HEAD, LOGS, REFS, Move, authored_by, move_ahead
 from leasefs.vcs.errors import VcsError
@@ -74,8 +75,13 @@ class Guard(Protocol):
         """The verdict, in the light of what the process is about to do. Raises `Wanting` to find that out."""
         ...
 
-    def looks_for_git(self, pid: int) -> None:
-        """The process opens what git reads first of a repository, one of `GIT_STARTS_WITH`."""
+    def looks_for_git(self, pid: int, path: bytes | None) -> None:
+        """The process opens `path`, what git reads first of a repository, by name one of `GIT_STARTS_WITH`.
+
+        Raises:
+            Wanting: what it is about to do has to be found out now, because it will do it out of sight.
+            Unsettled: it is refused.
+        """
         ...
 
 
@@ -140,17 +146,25 @@ class GitGuard:
             return verdict
         return self._in_shared_tree(pid, command, op, goal, verdict)
 
-    def looks_for_git(self, pid: int) -> None:
-        """See `Guard`. Git goes to the root of the tree next, and then nobody can tell where it came from."""
+    def looks_for_git(self, pid: int, path: bytes | None) -> None:
+        """See `Guard`. Git goes to the root of the tree next, and then nobody can tell where it came from.
+
+        A `.git` file leads to where its locks are made unseen, so there git is stopped before it knows.
+        """
         if self._is_alone(self._gate.holdings.now_s()):
             return
         command = self._command(pid)
-        if command is None or command.directory is not None:
+        if command is None:
             return
-        try:
-            command.directory = os.readlink(f"/proc/{pid}/cwd".encode())
-        except OSError:
-            return  # of another user, so nothing of it is known later, either
+        if command.directory is None:
+            # Of another user's process nothing is known later, either.
+            with suppress(OSError):
+                command.directory = os.readlink(f"/proc/{pid}/cwd".encode())
+        if path == b".git":
+            if command.refusals is None:
+                raise Wanting(lambda: self._judge(pid, command))
+            if command.refusals:
+                raise Unsettled(command.refusals[0])
 
     def _command(self, pid: int) -> _Command | None:
         if not may_be_git(pid):
@@ -285,9 +299,7 @@ def _effects(pid: int, directory: bytes | None, tree: WorkTree) -> list[Effect]:
         gitdir = find_git(tree.root_fd, tree.around())
     except VcsError as error:
         return [Unknown(str(error))]
-    if gitdir is None:
-        return [Nothing()]
-    with gitdir:
+    with gitdir or nullcontext():
         found = [ask(process, gitdir, tree.root_fd) for ask in (judge, staged_by)]
     log.info("git[%d]: %s", pid, [type(one).__name__ for one in found])
     return found
@@ -303,7 +315,7 @@ def _moves_history(pid: int, tree: WorkTree) -> bool:
     except VcsError as error:
         log.info("git[%d] is judged like any program: %s", pid, error)
         return False
-    if process is None or gitdir is None:
+    if process is None:
         return False
-    with gitdir:
+    with gitdir or nullcontext():
         return moves_history(process, gitdir, tree.root_fd)

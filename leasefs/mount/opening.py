@@ -57,7 +57,7 @@ def open_file(tree: Tree, number: int, flags: int, caller: Caller) -> Opened:
     node = tree.node(number)
     if not wants_write(flags):
         if node.name in GIT_STARTS_WITH and tree.gate.guard is not None:
-            tree.gate.guard.looks_for_git(caller.pid)
+            tree.gate.guard.looks_for_git(caller.pid, tree.inodes.path(node))
         fd, found = tree.lower.open(node, flags & _PASSED_ON)
         return _opened(tree, OpenFile(fd, node, flags), found)
     op = Op.TRUNCATE if flags & os.O_TRUNC else Op.OPEN

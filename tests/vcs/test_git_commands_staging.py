@@ -105,6 +105,7 @@ UNDOES = [
     Case("git restore --staged .", "", cwd=b"d"),
     Case("git read-tree HEAD", "st"),
     Case("git read-tree old", "a n/new st"),
+    Case("git read-tree --prefix=pre old:d", "pre/b pre/e/f"),
 ]
 
 QUIET = [

@@ -88,9 +88,9 @@ _FILTER = "rewrite history in a clone or a worktree of your own"
 
 
 def judge(
-    process: GitProcess, repository: GitDir, root_fd: int, *, timeout_s: float = TIMEOUT_S
+    process: GitProcess, repository: GitDir | None, root_fd: int, *, timeout_s: float = TIMEOUT_S
 ) -> Effect:
-    """What the process would change in the working tree of `repository`, whose root is open as `root_fd`.
+    """What the process would change in the tree that is open as `root_fd`, whose own repository is `repository`, if any.
 
     Never less than it does; more where it cannot be told exactly, as for what a conflict leaves undone. Nothing is
     changed by asking. Blocks for as long as git needs to answer, at most about `timeout_s` seconds.
@@ -99,7 +99,7 @@ def judge(
 
 
 def staged_by(
-    process: GitProcess, repository: GitDir, root_fd: int, *, timeout_s: float = TIMEOUT_S
+    process: GitProcess, repository: GitDir | None, root_fd: int, *, timeout_s: float = TIMEOUT_S
 ) -> Effect:
     """Which paths the process would put into the index or a commit: entries that come to differ from HEAD.
 
@@ -110,7 +110,7 @@ def staged_by(
 
 def weigh(
     process: GitProcess,
-    repository: GitDir,
+    repository: GitDir | None,
     root_fd: int,
     timeout_s: float,
     effect: Callable[[View, Line], Effect],

@@ -23,7 +23,7 @@ _MOVES, _STAYS = Paths(frozenset()), Nothing()
 
 
 def moves_history(
-    process: GitProcess, repository: GitDir, root_fd: int, *, timeout_s: float = TIMEOUT_S
+    process: GitProcess, repository: GitDir | None, root_fd: int, *, timeout_s: float = TIMEOUT_S
 ) -> bool:
     """Whether the process moves commits into the tree: what it writes is in some commit, or is a conflict of such.
 

@@ -61,7 +61,9 @@ class Place:
         self.resources.close()
 
 
-def find_place(process: GitProcess, line: Line, gitdir: GitDir, root_fd: int) -> Place | None:
+def find_place(
+    process: GitProcess, line: Line, gitdir: GitDir | None, root_fd: int
+) -> Place | None:
     """Where the command works; None if on no working tree here (outside, or inside a git directory).
 
     Raises:
@@ -83,13 +85,15 @@ def find_place(process: GitProcess, line: Line, gitdir: GitDir, root_fd: int) ->
     return None if line.bare else _discover(outer, gitdir, below, directory)
 
 
-def _told(outer: Tree, gitdir: GitDir, line: Line, directory: bytes) -> Place | None:
+def _told(outer: Tree, gitdir: GitDir | None, line: Line, directory: bytes) -> Place | None:
     """GIT_DIR alone makes the working directory the tree; GIT_WORK_TREE alone leaves the repository to be found."""
     git_dir = None if line.git_dir is None else outer.resolve(directory, line.git_dir)
     work_tree = directory if line.work_tree is None else outer.resolve(directory, line.work_tree)
-    ours = {outer.seen.rstrip(b"/") + b"/.git", os.readlink(f"/proc/self/fd/{gitdir.fd}".encode())}
+    ours = {outer.seen.rstrip(b"/") + b"/.git"}
+    if gitdir is not None:
+        ours.add(os.readlink(f"/proc/self/fd/{gitdir.fd}".encode()))
     in_ours = git_dir in ours or (git_dir is None and outer.below(directory) is not None)
-    if work_tree == outer.seen and in_ours:
+    if work_tree == outer.seen and in_ours and gitdir is not None:
         if git_dir is None and _nearest(outer, outer.below(directory) or b"") != b"":
             raise CannotTell("it uses a repository inside this tree on this tree", _UNSET)
         below = outer.below(directory)
@@ -100,12 +104,12 @@ def _told(outer: Tree, gitdir: GitDir, line: Line, directory: bytes) -> Place | 
     raise CannotTell("it uses another repository or working tree on these files", _UNSET)
 
 
-def _discover(outer: Tree, gitdir: GitDir, below: bytes, directory: bytes) -> Place | None:
+def _discover(outer: Tree, gitdir: GitDir | None, below: bytes, directory: bytes) -> Place | None:
     at = _nearest(outer, below)
     if at is None:
         return None
     if not at:
-        return Place(gitdir, outer, b"", below, directory, ExitStack())
+        return None if gitdir is None else Place(gitdir, outer, b"", below, directory, ExitStack())
     with ExitStack() as resources:
         try:
             inner_fd = open_directory(outer.root_fd, at)

@@ -223,8 +223,9 @@ class View:
     def _object(self, name: bytes, kind: bytes) -> str | None:
         if name.startswith(b"-"):
             return None
-        if b"@{" in name:
-            # Where it means nothing with the suffix, git would take all in the braces for a date.
+        if b"@{" in name or b":" in name:
+            # Where it means nothing with the suffix, git would take all in the braces for a date, and after a colon
+            # the suffix is part of a path.
             name = (self._parsed(name) or "").encode()
         return self._parsed(name + kind) if name else None
 
