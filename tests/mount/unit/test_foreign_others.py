@@ -78,6 +78,12 @@ def note(path: str, wall_s: float = NOW_S) -> dict[str, Any]:
     return {"path": path, "wall_s": wall_s, "token": 1}
 
 
+def replace(journal: Path) -> None:
+    draft = journal.parent / "draft"
+    draft.write_bytes(b"\0\n[1]\n" + json.dumps(note("b")).encode() + b'\n{"path": "half')
+    draft.replace(journal)
+
+
 async def test_alone_in_a_tree_hardly_anybody_is_asked(bench: Bench) -> None:
     assert await bench.theirs(b"a") == set()
     assert bench.asked == ["/v1/sessions"]
@@ -127,9 +133,7 @@ async def test_a_journal_that_was_cut_or_is_no_journal(bench: Bench) -> None:
     journal = bench.mount("S-1")
     journal.note(note("a"))
     await bench.others.look()
-    cut = Path(bench.journals, "cut")
-    cut.write_bytes(b"\0\n[1]\n" + json.dumps(note("b")).encode() + b'\n{"path": "half')
-    cut.replace(Path(bench.journals, "S-1.journal"))
+    replace(Path(bench.journals, "S-1.journal"))
     assert await bench.theirs(b"a", b"b", b"half") == {b"a", b"b"}
 
 
