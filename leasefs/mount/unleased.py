@@ -23,10 +23,11 @@ from leasefs.vcs.git_commands.process import may_be_git
 from leasefs.vcs.gitdir import find_git
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from leasefs.client.transport import Transport
     from leasefs.core.globs import Glob
+    from leasefs.core.held import HeldLease
     from leasefs.mount.intents import IntentLog
     from leasefs.vcs.branches import Branches
     from leasefs.vcs.worktree import WorkTree
@@ -38,10 +39,34 @@ AFTER_GIT_S = 0.5
 # A command may stand still for long, as while its editor is open.
 LOOK_AGAIN_S = 2.0
 _TIMEOUT_S = 10.0
+# A lease may be given back right after the commit under it.
+_HELD_LATELY_S = 10.0
 _IN_ONE_REPORT = 200
 _REPORTS = 200
 
 Report = tuple[str, str, list[bytes]]
+
+
+class HeldLately:
+    """The globs of the leases that a mount has, or had a moment ago."""
+
+    def __init__(self) -> None:
+        self._globs: dict[int, tuple[Glob, ...]] = {}
+        self._left_s: dict[int, float] = {}
+
+    def note(self, leases: Iterable[HeldLease], now_s: float) -> None:
+        """These are held now, and no others."""
+        held = {lease.token: lease.globs for lease in leases}
+        self._globs |= held
+        gone = self._globs.keys() - held.keys()
+        self._left_s = {token: self._left_s.get(token, now_s) for token in gone}
+        for token, left_s in list(self._left_s.items()):
+            if now_s - left_s > _HELD_LATELY_S:
+                del self._left_s[token], self._globs[token]
+
+    def globs(self) -> list[Glob]:
+        """All of them, as of the last `note`."""
+        return [glob for globs in self._globs.values() for glob in globs]
 
 
 class Unleased:
@@ -56,7 +81,7 @@ class Unleased:
         wall_s: Callable[[], float],
         globs: Callable[[], Sequence[Glob]],
     ) -> None:
-        """`globs` are those of all leases that this mount has, or had: one may be given back right after a commit."""
+        """`globs` are those under which this mount works, or has lately (`HeldLately`)."""
         self._intents = intents
         self._tree = tree
         self._tree_id = tree_id
@@ -71,6 +96,11 @@ class Unleased:
     def git_changed(self) -> None:
         """The git directory changed, or git writes where no lease is."""
         self._due.set()
+
+    @property
+    def knows_branches(self) -> bool:
+        """Whether moves of branches are noticed from now on."""
+        return self._branches is not None
 
     async def run(self) -> None:
         """Look for ever. What cannot be told while the ledger is away is told when it is back."""

@@ -16,7 +16,6 @@ import trio
 
 from leasefs.client.trees import tree_id
 from leasefs.core.errors import LeasefsError
-from leasefs.core.globs import Glob, parse_glob
 from leasefs.mount.inheriting import Inheritance
 from leasefs.mount.intent_report import IntentReport
 from leasefs.mount.intents import IntentLog
@@ -24,7 +23,7 @@ from leasefs.mount.journal import Header, Journal, journals_dir
 from leasefs.mount.looking import Looking
 from leasefs.mount.recovering import Recovery
 from leasefs.mount.rescuing import Owner, Rescuer
-from leasefs.mount.unleased import Unleased
+from leasefs.mount.unleased import HeldLately, Unleased
 from leasefs.vcs.errors import VcsError
 from leasefs.vcs.worktree import WorkTree
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from leasefs.client.lessee import Lessee
     from leasefs.client.transport import Transport
+    from leasefs.core.globs import Glob
     from leasefs.core.held import HeldLease
     from leasefs.vcs.git_watch import GitWatch
     from leasefs.vcs.project_file import ProjectFile
@@ -105,6 +105,7 @@ class Work:
         self._inheritance = Inheritance(
             self.tree, self._header, transport, self._rescuer, self._journals
         )
+        self._lately = HeldLately()
         self._unleased = Unleased(
             self.intents, self.tree, self._header.tree, transport, _wall_s, self._all_globs
         )
@@ -178,9 +179,10 @@ class Work:
 
     def _all_globs(self) -> list[Glob]:
         self._remember_globs()
-        return [parse_glob(glob) for globs in self._globs.values() for glob in globs]
+        return self._lately.globs()
 
     def _remember_globs(self) -> None:
+        self._lately.note(self._lessee.view.leases, trio.current_time())
         for lease in self._lessee.view.leases:
             self._globs[lease.token] = tuple(glob.text for glob in lease.globs)
 
