@@ -131,7 +131,12 @@ MOVES = [
 ]
 
 
-@pytest.mark.parametrize("command", MOVES)
+# A mount in place differs by its git directory, which is served natively.
+@pytest.mark.parametrize(
+    ("own", "command"),
+    [("separate", command) for command in MOVES] + [("in place", command) for command in MOVES[::5]],
+    indirect=["own"],
+)
 def test_history_moves_to_where_nobody_holds_a_lease(own: Own, command: str) -> None:
     done = own.run(command)
     assert not done.returncode, done.stderr
