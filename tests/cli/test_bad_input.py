@@ -114,7 +114,7 @@ TABLE = {
     "another agent's lease": Bad(["release", "{world.bos_lease}"], 5, "ask bo to release it"),
     "heartbeat of another's": Bad(["heartbeat", "{world.bos_lease}"], 5, "lists what is held"),
     "release nothing": Bad(["release"], 2, "or give --all"),
-    "force without id": Bad(["release", "--force", "src/**"], 2, "--force takes lease ids"),
+    "force without id": Bad(["release", "--force", "src/**"], 5, "you hold no lease over"),
     "force unknown": Bad(["release", "--force", "L99999"], 5, "lists what is held"),
     "not this agent": Bad(["claim", "a", "--agent", "bo"], 9, "leave --agent out"),
     "run without a command": Bad(["run", "--claim", "a"], 2, "missing argument 'CMD"),

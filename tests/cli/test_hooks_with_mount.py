@@ -61,42 +61,54 @@ def ledger(tmp_path: Path) -> Iterator[LedgerProcess]:
 
 
 @pytest.fixture
-def mount(tree: Path, tmp_path: Path, ledger: LedgerProcess) -> Iterator[Callable[[str], Agent]]:
-    """Mount the tree for an agent, each at its own place."""
+def mount(
+    tree: Path, tmp_path: Path, ledger: LedgerProcess, installed: Any
+) -> Iterator[Callable[..., Agent]]:
+    """Mount a clone of the tree for an agent: in one that agents share, git would not get as far as the hooks."""
     with ExitStack() as mounts:
 
-        def make(name: str) -> Agent:
+        def make(name: str, source: Path | None = None) -> Agent:
             place = tmp_path / name
             place.mkdir()
+            if source is None:
+                source = tmp_path / f"{name}-clone"
+                git(tmp_path, "clone", "-q", str(tree), str(source))
+                assert installed("-C", str(source), "hooks", "install").code == 0
             url = f"unix:{ledger.socket_path}"
-            return mounts.enter_context(agent_mount(str(tree), str(place), name, ledger=url))
+            return mounts.enter_context(agent_mount(str(source), str(place), name, ledger=url))
 
         yield make
 
 
-def test_the_mount_says_who_commits_and_under_which_lease(mount: Callable[[str], Agent]) -> None:
+def beside(agent: Agent, path: str) -> None:
+    """Change a file of an agent's tree as a host tool does, past the mount."""
+    Path(agent.about["source"], path).write_text("beside")
+
+
+def test_the_mount_says_who_commits_and_under_which_lease(mount: Callable[..., Agent]) -> None:
     ada, bo = mount("ada"), mount("bo")
     ada.claim("src/**")
     theirs = bo.claim("docs/**")["lease"]
     ada.write("src/a")
-    bo.write("docs/b")
+    beside(ada, "docs/b")
     git(ada.root, "add", "-A")
     said = git(ada.root, "commit", "-q", "-m", "all", ok=1, LEASEFS_AGENT="bo")
     assert f"docs/b: held by bo (test), {theirs} docs/** (expires in " in said
     git(ada.root, "restore", "--staged", "docs/b")
     assert git(ada.root, "commit", "-q", "-m", "mine") == ""
+    bo.write("docs/b")
     git(bo.root, "add", "docs/b")
     assert git(bo.root, "commit", "-q", "-m", "theirs") == ""
 
 
 def test_with_the_ledger_away_the_mount_answers(
-    mount: Callable[[str], Agent], ledger: LedgerProcess
+    mount: Callable[..., Agent], ledger: LedgerProcess
 ) -> None:
     ada, bo = mount("ada"), mount("bo")
     ada.claim("src/**")
     bo.claim("docs/**")
     ada.write("src/a")
-    bo.write("docs/b")
+    beside(ada, "docs/b")
     ledger.kill()
     git(ada.root, "add", "src/a")
     assert git(ada.root, "commit", "-q", "-m", "mine") == ""
@@ -108,7 +120,7 @@ def test_with_the_ledger_away_the_mount_answers(
 
 
 def test_a_lapsed_lease_still_lets_commit_until_somebody_takes_it(
-    mount: Callable[[str], Agent], ledger: LedgerProcess
+    mount: Callable[..., Agent], ledger: LedgerProcess
 ) -> None:
     ada, bo = mount("ada"), mount("bo")
     ada.claim("src/**", ttl_s=1.0)
@@ -120,15 +132,15 @@ def test_a_lapsed_lease_still_lets_commit_until_somebody_takes_it(
     assert git(ada.root, "commit", "-q", "-m", "mine") == ""
     taken = bo.claim("src/**", wait=True)
     eventually(lambda: bo.state_of(taken) == "granted", what="the grant")
-    bo.write("src/a", "more")
+    beside(ada, "src/a")
     git(ada.root, "add", "-A")
     assert "src/a: held by bo" in git(ada.root, "commit", "-q", "-m", "mine", ok=1)
 
 
 def test_beside_the_one_mount_of_a_tree_its_agent_commits(
-    mount: Callable[[str], Agent], tree: Path
+    mount: Callable[..., Agent], tree: Path
 ) -> None:
-    ada = mount("ada")
+    ada = mount("ada", tree)
     ada.claim("src/**")
     ada.write("src/a")
     git(tree, "add", "-A")

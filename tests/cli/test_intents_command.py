@@ -298,7 +298,7 @@ RESCUE = {
                 "about": "c0ffee",
                 "changes": [{"path": "a", "what": "modified", "wall_s": 1.0, "holder": HELD}],
             },
-            "a commit got past the hooks, c0ffee: modified a (of ada, L7)",
+            "a commit got past the hooks: c0ffee: modified a (of ada, L7)",
         ),
         ({"type": "rescued", "rescue": RESCUE}, "kept a, b of ada as rescue L7 (expired)"),
         ({"type": "rescue-dropped", "rescue": RESCUE}, "rescue L7 of ada, c"),
