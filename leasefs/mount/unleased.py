@@ -18,6 +18,7 @@ import trio
 from leasefs.client import api
 from leasefs.core.errors import InvalidRequest, LeasefsError
 from leasefs.core.paths import text
+from leasefs.vcs.branches import HEAD, Branches, branches_of, checked_out
 from leasefs.vcs.errors import VcsError
 from leasefs.vcs.git_commands.process import may_be_git
 from leasefs.vcs.gitdir import find_git
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from leasefs.core.globs import Glob
     from leasefs.core.held import HeldLease
     from leasefs.mount.intents import IntentLog
-    from leasefs.vcs.branches import Branches
     from leasefs.vcs.worktree import WorkTree
 
 log = logging.getLogger(__name__)
@@ -88,6 +88,8 @@ class Unleased:
         self._transport = transport
         self._wall_s = wall_s
         self._globs = globs
+        # Git is asked of all branches soon, but a commit may come sooner.
+        self._first = checked_out(tree)
         self._branches: Branches | None = None
         self._untold: list[Report] = []
         self._due = trio.Event()
@@ -121,12 +123,12 @@ class Unleased:
 
     async def _look(self) -> None:
         await self._look_at_history()
-        from leasefs.vcs.branches import branches_of
-
         before, now = self._branches, await trio.to_thread.run_sync(branches_of, self._tree)
         self._branches = now
         if before is None:
-            return
+            before = Branches(now.tips | self._first.tips, self._first.ours, now.inside_tree)
+            if HEAD in now.tips and HEAD not in self._first.tips:
+                del before.tips[HEAD]
         for ref, commit in now.tips.items():
             old = before.tips.get(ref)
             if old != commit and self._came_through_here(ref, before, now):

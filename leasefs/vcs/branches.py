@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from leasefs.vcs.beneath import read_file
+from leasefs.vcs.errors import VcsError
 from leasefs.vcs.gitdir import find_git
-from leasefs.vcs.plumbing import run_git
+from leasefs.vcs.head import head_commit
 
 if TYPE_CHECKING:
     from leasefs.vcs.gitdir import GitDir
@@ -23,7 +24,7 @@ _REBASES = (b"rebase-merge", b"rebase-apply")
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """`tips` by full name, with HEAD where it is detached.
+    """`tips` by full name in order, HEAD first where it is detached.
 
     `ours`: the one that the working tree has checked out and, in a clone's main one, those that no other has.
     `inside_tree`: whether the git directory is in the tree.
@@ -34,12 +35,29 @@ class Branches:
     inside_tree: bool = False
 
 
+def checked_out(tree: WorkTree) -> Branches:
+    """What HEAD names, and nothing else, read from files alone; nothing if that cannot be read."""
+    try:
+        gitdir = find_git(tree.root_fd, tree.around())
+    except VcsError:
+        return Branches()
+    if gitdir is None:
+        return Branches()
+    with gitdir:
+        head, commit = _head(gitdir.fd), head_commit(gitdir)
+        ref = head.removeprefix(_SYMBOLIC) if head.startswith(_SYMBOLIC) else HEAD
+        return Branches({ref: commit} if commit else {}, frozenset({ref}), gitdir.inside_tree)
+
+
 def branches_of(tree: WorkTree) -> Branches:
     """Ask git. Nothing of a tree that is under none.
 
     Raises:
         VcsError: git cannot be asked.
     """
+    # Read when first needed: a mount is to be usable before.
+    from leasefs.vcs.plumbing import run_git
+
     gitdir = find_git(tree.root_fd, tree.around())
     if gitdir is None:
         return Branches()
@@ -53,7 +71,7 @@ def branches_of(tree: WorkTree) -> Branches:
         else:
             ours = {HEAD}
             if head and not any(map(_in(gitdir.fd).__contains__, _REBASES)):
-                tips[HEAD] = head.decode(errors="replace")
+                tips = {HEAD: head.decode(errors="replace")} | tips
         if os.path.sameopenfile(gitdir.fd, gitdir.common_fd):
             ours |= tips.keys() - _checked_out_elsewhere(gitdir)
         return Branches(tips, frozenset(ours), gitdir.inside_tree)

@@ -81,12 +81,12 @@ class Own(NamedTuple):
         }
 
     def all_told(self) -> set[tuple[str, str]]:
-        """The same, once all that was done until now is told: a commit that nobody may make comes after it."""
+        """The same, once all that was done until now is told: a commit that nobody may make comes last."""
         mark = "marked"
         blob = self.git("hash-object", "-w", "a/f").strip()
         tree = self.git("mktree", "--missing", input=f"100644 blob {blob}\t{mark}\n").strip()
         commit = self.git("commit-tree", "-m", mark, tree).strip()
-        self.git("update-ref", f"refs/heads/{mark}", commit)
+        self.git("update-ref", "refs/heads/zz", commit)  # HEAD and branches are told in this order
         eventually(lambda: (mark, "commit") in self.told(), what="what the mount has to tell")
         return self.told() - {(mark, "commit")}
 
@@ -134,7 +134,8 @@ MOVES = [
 # A mount in place differs by its git directory, which is served natively.
 @pytest.mark.parametrize(
     ("own", "command"),
-    [("separate", command) for command in MOVES] + [("in place", command) for command in MOVES[::5]],
+    [("separate", command) for command in MOVES]
+    + [("in place", command) for command in MOVES[::5]],
     indirect=["own"],
 )
 def test_history_moves_to_where_nobody_holds_a_lease(own: Own, command: str) -> None:
