@@ -231,7 +231,7 @@ for at in range(200):
 
 @pytest.mark.parametrize(
     ("foreign", "own"),
-    [(100, 1_000), pytest.param(1_000, 10_000, marks=pytest.mark.slow)],
+    [(100, 1_000), pytest.param(1_000, 10_000, marks=pytest.mark.long)],
 )
 def test_none_is_missed_and_none_invented_while_the_mount_is_at_work(
     world: World, foreign: int, own: int
