@@ -130,6 +130,8 @@ class GitGuard:
         self, pid: int, op: Op, targets: Sequence[Target], verdict: Verdict, now_s: float
     ) -> Verdict:
         """See `Guard`."""
+        if not targets:
+            return verdict  # a file without a name: no command will ever be about it
         goal = targets[-1].path
         if (goal.startswith(REFS) or goal == HEAD) and not goal.endswith(_LOCK):
             self._gate.intents.ref_moves(goal)

@@ -202,6 +202,11 @@ async def test_whom_nobody_may_look_at_is_refused_in_a_shared_tree(
     assert (await world.refusal("b/f", os.getpid())).reason is Reason.NOT_LEASED
 
 
+def test_what_has_no_name_is_no_commands_business(world: World) -> None:
+    """An open file whose last name is gone has no targets, and its mode may be changed."""
+    assert world.gate.admit(Op.CHMOD, (), GIT) == Allowed(None)
+
+
 def test_of_another_users_process_the_name_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(path: str) -> str:
         raise PermissionError
