@@ -211,7 +211,9 @@ def test_of_another_users_process_the_name_is_known(monkeypatch: pytest.MonkeyPa
     def forbidden(path: str) -> str:
         raise PermissionError
 
-    with subprocess.Popen(["git", "cat-file", "--batch"], stdin=subprocess.PIPE) as child:
+    with subprocess.Popen(
+        ["git", "hash-object", "--stdin"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+    ) as child:
         eventually(lambda: may_be_git(child.pid))
         monkeypatch.setattr(os, "readlink", forbidden)
         assert may_be_git(child.pid)
