@@ -136,7 +136,7 @@ def agents(tmp_path: Path) -> Iterator[tuple[str, list[Agent]]]:
 
 
 @pytest.mark.parametrize(
-    "seconds", [pytest.param(30, id="30s"), pytest.param(300, id="5min", marks=pytest.mark.long)]
+    "seconds", [pytest.param(15, id="15s"), pytest.param(300, id="5min", marks=pytest.mark.long)]
 )
 def test_each_commit_is_one_agents_and_nothing_is_lost(
     agents: tuple[str, list[Agent]], seconds: float
