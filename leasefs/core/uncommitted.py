@@ -86,7 +86,9 @@ class Uncommitted(Struct, frozen=True):
         found = self
         for id_, ones in _by_work(intents).items():
             before = self.works.get(territory, _NO_WORKS).get(id_)
-            known = globs.get(id_) or (before.globs if before else ())
+            # What had grown beside the lease's ground stays: what lies there is still uncommitted.
+            ground = (*(before.globs if before else ()), *globs.get(id_, ()))
+            known = tuple(dict.fromkeys(ground))
             found = _with_work(found, territory, id_, ones, _grown(known, before, ones))
         return found
 

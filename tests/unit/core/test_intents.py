@@ -15,9 +15,11 @@ from leasefs.core.commands import (
     SettleIntents,
     Settlement,
 )
+from leasefs.core.globs import globs_of
 from leasefs.core.intents import MAX_NOTES, ForeignChange, IntentKind, Outcome
 from leasefs.core.lease import Mode
-from leasefs.core.records import Holder
+from leasefs.core.records import Holder, Intent
+from leasefs.core.uncommitted import Uncommitted, work_id
 
 if TYPE_CHECKING:
     from leasefs.testing.ledger_driver import LedgerDriver
@@ -271,3 +273,17 @@ def test_events_that_were_lost_are_told_of_though_nothing_was_found(ledger: Ledg
     ledger.answered(ReportForeignWrites("session-b", "t-1", (), events_lost=True))
     assert ledger.happened == ["ForeignWrites"]
     assert ledger.last_events[0].event.events_lost
+
+
+def test_ground_that_grew_beside_the_lease_stays_when_more_is_told() -> None:
+    """P9: what was told of a path off the lease's ground is found by who is granted that ground, later too."""
+
+    def intent(path: str) -> Intent:
+        return Intent(path, IntentKind.MODIFY, "t-1", "L4", 4, "ada", "shell", 0, "", 1.0, 1.0, 0)
+
+    leases = {work_id("L4", "ada"): ("x/*",)}
+    known = Uncommitted()
+    for path in ("z", "x/2"):
+        known = known.putting("T", [intent(path)], leases)
+    for glob in ("z", "x/2"):
+        assert [work.lease for work in known.near("T", globs_of((glob,)))] == ["L4"]
