@@ -281,7 +281,7 @@ def test_ground_that_grew_beside_the_lease_stays_when_more_is_told() -> None:
     def intent(path: str) -> Intent:
         return Intent(path, IntentKind.MODIFY, "t-1", "L4", 4, "ada", "shell", 0, "", 1.0, 1.0, 0)
 
-    leases = {work_id("L4", "ada"): ("x/*",)}
+    leases: dict[str, tuple[str, ...]] = {work_id("L4", "ada"): ("x/*",)}
     known = Uncommitted()
     for path in ("z", "x/2"):
         known = known.putting("T", [intent(path)], leases)
