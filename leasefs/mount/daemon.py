@@ -99,7 +99,7 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
         with opened_tree(options.source) as root_fd:
             work = Work(root_fd, options.mountpoint, lessee, link, tree.project)
             foreign = ForeignWrites(work.header, work.journals, lessee, link)
-            about |= {"tree": work.tree_id, **foreign.facts()}
+            about |= {"tree": work.header.tree, **foreign.facts()}
             releases = ReleaseGate(lessee, work, work.tree, tree.project)
             control = ControlServer(
                 lessee, link, refusals, about, tree.owner_uid, releases.release, revive

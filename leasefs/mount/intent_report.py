@@ -18,6 +18,7 @@ import trio
 
 from leasefs.client import api
 from leasefs.core.errors import InvalidRequest, LeasefsError
+from leasefs.core.paths import text
 from leasefs.vcs.beneath import open_directory
 
 if TYPE_CHECKING:
@@ -44,6 +45,19 @@ class Settlement(NamedTuple):
     told: Note
 
 
+def settled(
+    path: bytes, outcome: str, commit: str = "", blob: str = "", *, done: bool = False
+) -> Note:
+    """What the ledger is told of a path that has come to this outcome (`core.commands.Settlement`)."""
+    return {
+        "path": text(path),
+        "outcome": outcome,
+        "commit": commit,
+        "blob": blob,
+        "done": done,
+    }
+
+
 class Author(NamedTuple):
     """Who made a change, as a note names it that is not of the mount which reports it."""
 
@@ -60,14 +74,12 @@ class IntentReport:
         header: Header,
         transport: Transport,
         root_fd: int,
-        stale: Callable[[Sequence[Note]], None] = lambda _: None,
     ) -> None:
-        """`root_fd` is the tree beneath, borrowed; `stale` hears of notes whose lease the ledger calls over."""
+        """`root_fd` is the tree beneath, borrowed."""
         self._journal = journal
         self._header = header
         self._transport = transport
         self._root_fd = root_fd
-        self._stale = stale
         self._settled: deque[Settlement] = deque()
         self._some = trio.Event()
         self._sending = trio.Lock()
@@ -132,14 +144,12 @@ class IntentReport:
 
     async def _send_notes(self, notes: dict[int, Note]) -> None:
         told = await trio.to_thread.run_sync(_measured, self._root_fd, list(notes.values()))
-        stale = await tell(self._send, self._header, told)
+        await tell(self._send, self._header, told)
         try:
             self._journal.answered(max(notes))
         except OSError as error:
             # Then the next mount tells them once more, which changes nothing.
             log.warning("the journal cannot say what the ledger has: %s", error.strerror)
-        if stale:
-            self._stale(stale)
 
     async def _send_settled(self) -> None:
         first = next(iter(self._journal.unanswered(1)), None)

@@ -290,10 +290,6 @@ class IntentLog:
         """The leases under which something is known to be uncommitted, by token."""
         return {one.token: one.lease for one in self._known.values() if not one.commit}
 
-    def tokens(self) -> set[int]:
-        """The leases under which something is known to be uncommitted or unlanded."""
-        return {one.token for one in self._known.values()}
-
     @property
     def last_note(self) -> int:
         """The number of the last note in the journal."""

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from leasefs.core.paths import text
-from leasefs.mount.intent_report import Settlement
+from leasefs.mount.intent_report import Settlement, settled
 from leasefs.vcs.errors import VcsError
 from leasefs.vcs.standing import Seen, Standing
 
@@ -159,7 +158,7 @@ class Looking:
                 except OSError as error:
                     log.warning("what changed below a directory cannot be journalled: %s", error)
                 else:
-                    told.append(_settled(directory, "clean"))
+                    told.append(settled(directory, "clean"))
         after = self._intents.last_note
         self._report.settle([Settlement(after, as_of_wall_s, note) for note in told if note])
         return found
@@ -178,19 +177,7 @@ class Looking:
         else:
             self._intents.clean(path)
         done = outcome == "committed" and now.upstream is None
-        return _settled(path, outcome, now.commit, now.blob, done=done)
-
-
-def _settled(
-    path: bytes, outcome: str, commit: str = "", blob: str = "", *, done: bool = False
-) -> Note:
-    return {
-        "path": text(path),
-        "outcome": outcome,
-        "commit": commit,
-        "blob": blob,
-        "done": done,
-    }
+        return settled(path, outcome, now.commit, now.blob, done=done)
 
 
 def _ask(tree: WorkTree, look: Look, upstream: str | None) -> _Answers:

@@ -80,7 +80,7 @@ class Recovery:
         wait_s = _RETRY_S[0]
         while True:
             try:
-                await self._take_over()
+                await self.once()
             except (LeasefsError, VcsError, OSError) as error:
                 # Nothing is lost by it: their journals stay.
                 log.warning("earlier mounts are not recovered yet: %s", error)
@@ -97,9 +97,6 @@ class Recovery:
         Raises:
             LeasefsError, VcsError, OSError: it is not done, or not whole; their journals stay.
         """
-        await self._take_over()
-
-    async def _take_over(self) -> None:
         remove_drafts(self._directory)
         dead: list[tuple[DeadJournal, Left]] = []
         for journal in dead_journals(self._directory):

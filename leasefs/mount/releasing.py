@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import trio
 
 from leasefs.core.errors import Dirty, InvalidRequest, LedgerUnavailable
+from leasefs.core.intents import NAMES_KEPT
 from leasefs.core.paths import text
-from leasefs.mount.intent_report import Settlement
+from leasefs.mount.intent_report import Settlement, settled
 from leasefs.vcs.gitdir import find_git
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_NAMES_TOLD = 50
 _WAYS = frozenset({"refuse", "keep", "force", "rescue"})
 
 
@@ -115,16 +115,12 @@ class ReleaseGate:
         """Without git nothing is ever committed: intents end when their lease is given back."""
         paths = self._work.intents.dirty_of(lease.token)
         after, now_s = self._work.intents.last_note, self._work.intents.wall_s()
-        told: list[dict[str, Any]] = [
-            {"path": text(path), "outcome": "clean", "commit": "", "blob": "", "done": False}
-            for path in paths
-        ]
         for path in paths:
             self._work.intents.clean(path)
-        self._work.report.settle([Settlement(after, now_s, one) for one in told])
+        self._work.report.settle([Settlement(after, now_s, settled(p, "clean")) for p in paths])
 
 
 def _refuse_if(lease: HeldLease, in_the_way: list[bytes], require: str) -> None:
     if in_the_way:
         names = sorted(map(text, in_the_way))
-        raise Dirty(lease.lease_id, names[:_NAMES_TOLD], len(names), wanted=require)
+        raise Dirty(lease.lease_id, names[:NAMES_KEPT], len(names), wanted=require)

@@ -16,6 +16,7 @@ import trio
 from leasefs.client import api
 from leasefs.client.paths import state_dir
 from leasefs.core.errors import InvalidRequest, LeasefsError
+from leasefs.core.intents import NAMES_KEPT
 from leasefs.core.paths import text
 from leasefs.vcs.errors import VcsError
 from leasefs.vcs.gitdir import find_git
@@ -34,7 +35,6 @@ log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 10.0
 _RETRY_S = 5.0
-_NAMES_TOLD = 50
 
 
 class Owner(NamedTuple):
@@ -118,7 +118,7 @@ class Rescuer:
             "ref": made.ref,
             "commit": made.commit,
             "paths": len(names),
-            "names": names[:_NAMES_TOLD],
+            "names": names[:NAMES_KEPT],
             "reason": about.reason,
             "wall_s": about.wall_s,
             "host": self._header.host,

@@ -50,7 +50,10 @@ def _wall_s() -> float:
 
 
 class Work:
-    """Everything about the uncommitted work of one mount."""
+    """Everything about the uncommitted work of one mount.
+
+    `header` says whose it is and in which tree; `journals` is the directory of the journals of all mounts of it.
+    """
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class Work:
             OSError: the journal cannot be begun, so nothing may be changed.
         """
         identity = lessee.identity
-        self._header = Header(
+        self.header = Header(
             tree=tree_id(root_fd),
             root=os.readlink(f"/proc/self/fd/{root_fd}"),
             host=identity.host,
@@ -83,19 +86,18 @@ class Work:
             session=lessee.session,
         )
         self._lessee = lessee
-        self._root_fd = root_fd
-        self._journals = journals_dir(self._header.tree)
-        self._journal = Journal(self._journals, self._header)
+        self.journals = journals_dir(self.header.tree)
+        self._journal = Journal(self.journals, self.header)
         self.tree = WorkTree(root_fd, (os.fsencode(mountpoint),))
         self.intents = IntentLog(self._journal, wall_s=_wall_s, head=self._head)
-        self.report = IntentReport(self._journal, self._header, transport, root_fd)
+        self.report = IntentReport(self._journal, self.header, transport, root_fd)
         self.looking = Looking(
             self.intents, self.report, self.tree, project.upstream, self.intents.wall_s
         )
-        self._rescuer = Rescuer(self.tree, self._header, transport, _wall_s)
+        self._rescuer = Rescuer(self.tree, self.header, transport, _wall_s)
         self._recovery = Recovery(
-            self._journals,
-            self._header,
+            self.journals,
+            self.header,
             transport,
             self.intents,
             self.looking,
@@ -103,33 +105,18 @@ class Work:
             lambda: lessee.view.by_token,
         )
         self._inheritance = Inheritance(
-            self.tree, self._header, transport, self._rescuer, self._journals
+            self.tree, self.header, transport, self._rescuer, self.journals
         )
         self._lately = HeldLately()
         self._unleased = Unleased(
-            self.intents, self.tree, self._header.tree, transport, _wall_s, self._all_globs
+            self.intents, self.tree, self.header.tree, transport, _wall_s, self._all_globs
         )
         self._heads: dict[bytes, str | None] = {}
         # In place the git directory is served natively where that is permitted.
-        self.intents.may_see_no_refs = mountpoint == self._header.root
+        self.intents.may_see_no_refs = mountpoint == self.header.root
         # Of every lease that was ever held here; those whose end was seen to.
         self._globs: dict[int, tuple[str, ...]] = {}
         self._seen_to: set[int] = set()
-
-    @property
-    def tree_id(self) -> str:
-        """The id by which the ledger knows the tree."""
-        return self._header.tree
-
-    @property
-    def header(self) -> Header:
-        """Whose journal it is, and of which tree."""
-        return self._header
-
-    @property
-    def journals(self) -> str:
-        """The directory of the journals of all mounts of the tree."""
-        return self._journals
 
     def _head(self, path: bytes) -> str | None:
         """The same for all paths of a directory until git does something."""

@@ -37,6 +37,22 @@ echo mine >> a/f; echo theirs >> b/f; echo new > b/untracked; echo x > a/x.o; ec
 """
 
 
+def shell(
+    place: Path, tree: Path, command: str, **environ: str
+) -> subprocess.CompletedProcess[str]:
+    """A command line of the shell at a place in a mount; `$TOP` is the directory that the tree lies in."""
+    return subprocess.run(
+        ["bash", "-c", command],
+        cwd=place,
+        env=environment() | {"GIT_EDITOR": "true", "TOP": str(tree.parent)} | environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
 class Shared(NamedTuple):
     """A tree with two mounts; `a` is the one that commands run in."""
 
@@ -46,16 +62,7 @@ class Shared(NamedTuple):
 
     def run(self, command: str, cwd: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
         """A command line of the shell through A's mount."""
-        return subprocess.run(
-            ["bash", "-c", command],
-            cwd=Path(self.a.root, cwd),
-            env=environment() | {"GIT_EDITOR": "true", "TOP": str(self.tree.parent)} | environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return shell(Path(self.a.root, cwd), self.tree, command, **environ)
 
     def refusals(self) -> list[dict[str, str]]:
         """What `.leasefs/refusals.json` lists, newest first."""

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import Phase
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from leasefs.core.answers import IntentsAnswer, LeaseAnswer
@@ -45,6 +44,7 @@ from leasefs.core.records import Rescue
 from leasefs.core.views import WantedIntents, intents
 from leasefs.testing.ledger_driver import LedgerDriver
 from leasefs.testing.naive_intents import Grant, Key, Known, on
+from leasefs.testing.state_machines import run_machine
 
 if TYPE_CHECKING:
     from leasefs.core.commands import AnyCommand
@@ -358,27 +358,12 @@ class IntentsMachine(RuleBasedStateMachine):
             )
 
 
-def run(examples: int, steps: int, phases: tuple[Phase, ...] = tuple(Phase)) -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        IntentsMachine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            deadline=None,
-            phases=phases,
-            report_multiple_bugs=False,
-            print_blob=False,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
-
-
 def test_no_intent_is_lost_or_invented_over_random_histories() -> None:
     """P8, P9 and P11, a few seconds' worth."""
-    run(examples=150, steps=50)
+    run_machine(IntentsMachine, examples=150, steps=50)
 
 
 @pytest.mark.slow
 def test_no_intent_is_lost_or_invented_over_long_random_histories() -> None:
     """The same, for longer; a failure here is not shrunk."""
-    run(examples=600, steps=120, phases=(Phase.generate,))
+    run_machine(IntentsMachine, examples=600, steps=120, phases=(Phase.generate,))

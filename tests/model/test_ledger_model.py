@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import Phase
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from leasefs.core.answers import HeartbeatAnswer, LeaseAnswer
@@ -41,6 +40,7 @@ from leasefs.core.globs import parse_glob
 from leasefs.core.lease import Mode, trust_margin_s
 from leasefs.core.ledger import Decision, State, apply, decide
 from leasefs.core.renewal import lease_due_at_s
+from leasefs.testing.state_machines import run_machine
 
 if TYPE_CHECKING:
     from leasefs.core.records import Claim
@@ -356,27 +356,12 @@ class LedgerMachine(RuleBasedStateMachine):
         return edges
 
 
-def run(examples: int, steps: int, phases: tuple[Phase, ...] = tuple(Phase)) -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        LedgerMachine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            deadline=None,
-            phases=phases,
-            report_multiple_bugs=False,
-            print_blob=False,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
-
-
 def test_promises_hold_over_random_histories() -> None:
     """P1, P3, P5, P6, P7 and P11, a few seconds' worth."""
-    run(examples=150, steps=60)
+    run_machine(LedgerMachine, examples=150, steps=60)
 
 
 @pytest.mark.slow
 def test_promises_hold_over_long_random_histories() -> None:
     """The same, for longer; a failure here is not shrunk, that takes too long."""
-    run(examples=1500, steps=150, phases=(Phase.generate,))
+    run_machine(LedgerMachine, examples=1500, steps=150, phases=(Phase.generate,))

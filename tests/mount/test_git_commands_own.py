@@ -12,6 +12,7 @@ from leasefs.client import api
 from leasefs.testing.agents import Agent, agent_mount
 from leasefs.testing.eventually import eventually
 from leasefs.testing.mount_trees import environment, git
+from leasefs.testing.shared_git import shell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,16 +49,7 @@ class Own(NamedTuple):
 
     def run(self, command: str, cwd: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
         """A command line of the shell through the mount."""
-        return subprocess.run(
-            ["bash", "-c", command],
-            cwd=Path(self.agent.root, cwd),
-            env=environment() | {"GIT_EDITOR": "true", "TOP": str(self.tree.parent)} | environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return shell(Path(self.agent.root, cwd), self.tree, command, **environ)
 
     def git(self, *arguments: str, input: str = "") -> str:  # noqa: A002 - as subprocess has it
         """Git through the mount: in place nobody else gets at the tree."""

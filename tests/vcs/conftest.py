@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasefs.testing.git_tree import GitTree
+from leasefs.testing.judged import make_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,6 +34,14 @@ def make_tree(tmp_path: Path) -> Iterator[Callable[[str], GitTree]]:
             return GitTree(os.fsencode(path), resources)
 
         yield make
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The repository that commands of git are judged in, to be copied."""
+    directory = bytes(tmp_path_factory.mktemp("history"))
+    make_history(directory)
+    return directory
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from leasefs.testing.judged import (
     copy_history,
     covers,
     judged,
-    make_history,
     really_changed,
     shell,
     work,
@@ -19,13 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leasefs.testing.git_tree import GitTree
-
-
-@pytest.fixture(scope="module")
-def history(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    directory = bytes(tmp_path_factory.mktemp("history"))
-    make_history(directory)
-    return directory
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import pytest
 
 from leasefs.testing.judged import (
     copy_history,
-    make_history,
     process_of,
     really_changed,
     shell,
@@ -20,13 +19,6 @@ if TYPE_CHECKING:
 
     from leasefs.testing.git_tree import GitTree
     from leasefs.vcs.git_commands import Effect
-
-
-@pytest.fixture(scope="module")
-def history(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    directory = bytes(tmp_path_factory.mktemp("history"))
-    make_history(directory)
-    return directory
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_a_committed_path_that_changes_again_is_a_new_intent(world: World) -> No
     world.change(b"a")
     world.log.committed(b"a", "c1", "b1")
     assert world.log.dirty_of(1) == []
-    assert world.log.tokens() == {1}
+    assert world.log.lease_of(b"a") == 1
     world.head = "c1"
     look = world.log.begin_look()
     world.change(b"a")
