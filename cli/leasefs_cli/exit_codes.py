@@ -45,6 +45,8 @@ OF_ERROR: dict[str, int] = {
     "bad-ttl": USAGE,
     "key-reused": USAGE,
     "conflict": REFUSED,
+    "over-cap": REFUSED,
+    "not-contained": USAGE,
     "timed-out": TIMED_OUT,
     "unknown-lease": NOT_YOURS,
     "not-holder": NOT_YOURS,

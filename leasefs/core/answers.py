@@ -5,14 +5,18 @@ from __future__ import annotations
 from msgspec import Struct
 
 from leasefs.core.lease import Mode
-from leasefs.core.records import Intent, Rescue
+from leasefs.core.records import Admission, Intent, Rescue
 
 # A long queue on one path would otherwise be told once for each of its waiters.
 BLOCKERS_SHOWN = 16
 
 
 class Blocker(Struct, frozen=True):
-    """A lease or an earlier waiter that stands before a claim; `witness` is a path both match."""
+    """What stands before a claim; `witness` is a path both match.
+
+    `kind` is `lease`, `claim` (an earlier waiter), `freeze` or `admission`; the last two give their `reason`, and
+    admission is nobody's ground, so it has no globs. `yields_in_s` is until when a recalled lease must be given up.
+    """
 
     id: str
     kind: str
@@ -25,10 +29,31 @@ class Blocker(Struct, frozen=True):
     witness: str
     expires_in_s: float | None
     revoked: bool = False
+    yields_in_s: float | None = None
+    reason: str = ""
+
+
+class GlobPlace(Struct, frozen=True):
+    """A waiter's place for one of its globs: how many claims must be served before it there, plus one."""
+
+    glob: str
+    position: int
+    waits_for: tuple[str, ...] = ()
+
+
+class RecallAnswer(Struct, frozen=True):
+    """The holder is to yield within `yields_in_s`; it may ask for `may_ask_for_s` more, once."""
+
+    by: str
+    reason: str
+    yields_in_s: float
+    may_ask_for_s: float
+    cold: bool
+    claims: tuple[str, ...] = ()
 
 
 class NoteAnswer(Struct, frozen=True):
-    """The note that an earlier holder of the ground left with its release."""
+    """What an earlier holder of the ground left with its release: a note, and the commit that it had checked out."""
 
     lease: str
     agent: str
@@ -36,6 +61,7 @@ class NoteAnswer(Struct, frozen=True):
     globs: tuple[str, ...]
     text: str
     left_ago_s: float
+    commit: str = ""
 
 
 class Inherited(Struct, frozen=True):
@@ -59,6 +85,9 @@ class LeaseAnswer(Struct, frozen=True):
     claims before a waiter plus one, so 1 is next; `eta_s` is an estimate from past hold times, None
     when unknown. `waits_for` names the first BLOCKERS_SHOWN of those it waits for, holders before waiters.
     `token` is 0 until granted. `inherits` is there for a lease that is held and was asked for by itself.
+    `eta_low_s` and `eta_high_s` are a quarter of past cases to either side, `eta_from` how many hold times that rests on.
+    `places` has the place for each glob. `recall` is there for a lease that must be given up, `delegated` names
+    globs of it that were given to others, `hold_ends_in_s` is when it must end if its territory caps holds.
     """
 
     lease: str
@@ -81,14 +110,45 @@ class LeaseAnswer(Struct, frozen=True):
     waits_for: tuple[Blocker, ...] = ()
     note: str = ""
     inherits: Inherited | None = None
+    eta_low_s: float | None = None
+    eta_high_s: float | None = None
+    eta_from: int = 0
+    places: tuple[GlobPlace, ...] = ()
+    recall: RecallAnswer | None = None
+    parent: str = ""
+    delegated: tuple[str, ...] = ()
+    replaces: str = ""
+    resumes: str = ""
+    frozen_by: str = ""
+    hold_ends_in_s: float | None = None
 
 
-class RenewedLease(Struct, frozen=True):
-    """A lease that a heartbeat kept: good for `ttl_s` from when the heartbeat was sent (P3)."""
+class RegionsAnswer(Struct, frozen=True):
+    """The leases that were granted together, in the order asked for."""
+
+    leases: tuple[LeaseAnswer, ...]
+
+
+class AdmissionAnswer(Struct, frozen=True):
+    """How much work a territory takes on, and how much there is now."""
+
+    territory: str
+    admission: Admission
+    exclusive: int
+    unlanded: int
+    waiting: int
+
+
+class RenewedLease(Struct, frozen=True, omit_defaults=True):
+    """A lease that a heartbeat kept: good for `ttl_s` from when the heartbeat was sent (P3).
+
+    With `recall` it must be given up, however often it is renewed.
+    """
 
     lease: str
     token: int
     ttl_s: float
+    recall: RecallAnswer | None = None
 
 
 class LostLease(Struct, frozen=True):

@@ -5,41 +5,37 @@ from __future__ import annotations
 from hashlib import blake2s
 from typing import TYPE_CHECKING
 
+from leasefs.core import admission
 from leasefs.core.answers import BLOCKERS_SHOWN
 from leasefs.core.draft import Decision, Draft
+from leasefs.core.ending import expire, withdraw
 from leasefs.core.errors import (
     ClaimConflict,
     Deadlock,
     InvalidRequest,
     KeyReused,
     LeasefsError,
+    OverCap,
     SessionEnded,
     TtlOutOfRange,
     UnknownLease,
 )
+from leasefs.core.estimating import estimate
 from leasefs.core.events import (
     ClaimRefused,
-    Expired,
-    Granted,
     Queued,
     Renewal,
     Renewed,
     Revoked,
-    Withdrawn,
 )
 from leasefs.core.globs import Glob, globs_of, parse_glob
-from leasefs.core.inheriting import notes_for
+from leasefs.core.granting import settle, settle_territory, take
 from leasefs.core.lease import MAX_GLOBS, MAX_TTL_S, MIN_TTL_S
-from leasefs.core.queue import (
-    blockers,
-    conflicting_leases,
-    cycle_through,
-    is_blocked,
-    may_come_back,
-    waiters_at,
-)
+from leasefs.core.queue import blockers
+from leasefs.core.recalling import check_within, recall_for, with_children
 from leasefs.core.records import Claim, Lease, Session
 from leasefs.core.views import lease_answer
+from leasefs.core.waits import cycle_through, may_come_back
 
 if TYPE_CHECKING:
     from leasefs.core.answers import Blocker, LeaseAnswer
@@ -79,9 +75,9 @@ def answered_before(session: Session, key: str, request: str) -> str | None:
 def claim(draft: Draft, command: ClaimLease) -> Decision:
     """Grant, queue, or refuse: all of the globs or none."""
     session = session_of(draft.state, command.session)
-    globs = _checked_globs(command)
-    texts = tuple(glob.text for glob in globs)
-    request = fingerprint("claim", texts, command.mode, command.ttl_s, command.priority)
+    _check(draft.state, command)
+    texts = tuple(glob.text for glob in checked_globs(command.globs))
+    request = _request(command, texts)
     before = answered_before(session, command.key, request)
     if before is not None:
         return draft.done(_remembered(draft, before))
@@ -98,29 +94,67 @@ def claim(draft: Draft, command: ClaimLease) -> Decision:
         claimed_at_s=draft.now_s,
         claimed_seq=draft.next_seq,
         note=command.note,
+        recall_within_s=command.recall_within_s,
+        replaces=command.replaces,
     )
     same = _held_already(draft.state, wanted, draft.now_s)
     if same is not None:
         return _renew(draft, same, command.ttl_s)
-    found = blockers(draft.state, wanted, draft.now_s)
+    try:
+        admission.check_caps(draft.state, wanted, command.share)
+    except OverCap as error:
+        return _refuse(draft, wanted, error)
+    found = obstacles(draft.state, wanted, draft.now_s)
     if found and not command.wait:
         return _refuse(draft, wanted, conflict(found))
     return _place(draft, wanted, found, command.key, request)
 
 
-def _checked_globs(command: ClaimLease) -> list[Glob]:
-    """The claim's globs, each once, in the order given. Raises InvalidRequest and its children."""
-    if not 1 <= len(command.globs) <= MAX_GLOBS:
-        raise InvalidRequest(f"a claim names 1 to {MAX_GLOBS} globs, this one {len(command.globs)}")
-    if not MIN_TTL_S <= command.ttl_s <= MAX_TTL_S:
-        raise TtlOutOfRange(command.ttl_s, MIN_TTL_S, MAX_TTL_S)
-    if abs(command.priority) > MAX_PRIORITY:
-        raise InvalidRequest(
-            f"priority {command.priority} is not in -{MAX_PRIORITY}..{MAX_PRIORITY}"
-        )
-    if len(command.note) > MAX_NOTE_LENGTH:
+def obstacles(state: State, wanted: Claim, now_s: float) -> tuple[Blocker, ...]:
+    """Everything that stands before a claim: holders, earlier waiters, or else admission."""
+    found = blockers(state, wanted, now_s)
+    if not found:
+        why = admission.held_back(state, wanted, now_s)
+        if why is not None:
+            return (admission.blocker(wanted, why),)
+    return found
+
+
+def _request(command: ClaimLease, texts: tuple[str, ...]) -> str:
+    # Without the newer wishes as it always was: older logs remember it so.
+    newer = tuple(
+        one for one in (command.recall_within_s, command.replaces) if one not in {None, ""}
+    )
+    return fingerprint("claim", texts, command.mode, command.ttl_s, command.priority, *newer)
+
+
+def _check(state: State, command: ClaimLease) -> None:
+    check_terms(command.ttl_s, command.priority, command.note)
+    if command.recall_within_s is not None:
+        check_within(command.recall_within_s)
+        if not command.wait:
+            raise InvalidRequest("a claim that recalls others has to wait for them: ask with wait")
+    if command.replaces:
+        lease = state.leases.get(command.replaces)
+        if lease is None or lease.claim.session != command.session:
+            raise UnknownLease(command.replaces)
+
+
+def check_terms(ttl_s: float, priority: int, note: str) -> None:
+    """Raise InvalidRequest or TtlOutOfRange unless a lease may have these terms."""
+    if not MIN_TTL_S <= ttl_s <= MAX_TTL_S:
+        raise TtlOutOfRange(ttl_s, MIN_TTL_S, MAX_TTL_S)
+    if abs(priority) > MAX_PRIORITY:
+        raise InvalidRequest(f"priority {priority} is not in -{MAX_PRIORITY}..{MAX_PRIORITY}")
+    if len(note) > MAX_NOTE_LENGTH:
         raise InvalidRequest(f"a note has at most {MAX_NOTE_LENGTH} characters")
-    return list(dict.fromkeys(parse_glob(text) for text in command.globs))
+
+
+def checked_globs(globs: tuple[str, ...]) -> list[Glob]:
+    """A claim's globs, each once, in the order given. Raises InvalidRequest and its children."""
+    if not 1 <= len(globs) <= MAX_GLOBS:
+        raise InvalidRequest(f"a claim names 1 to {MAX_GLOBS} globs, this one {len(globs)}")
+    return list(dict.fromkeys(parse_glob(text) for text in globs))
 
 
 def _remembered(draft: Draft, lease_id: str) -> LeaseAnswer:
@@ -178,43 +212,26 @@ def _place(
     """Grant or queue on trial; a cycle of waiters undoes it and is refused instead (P7)."""
     trial = Draft(draft.state, draft.now_s)
     if found:
-        behind = tuple(blocker.id for blocker in found[:BLOCKERS_SHOWN])
-        trial.emit(Queued(wanted, behind, key, request))
+        behind = tuple(blocker.id for blocker in found[:BLOCKERS_SHOWN] if blocker.id)
+        expected = estimate(trial.state, wanted, draft.now_s)
+        trial.emit(Queued(wanted, behind, key, request, expected.eta_s if expected else None))
+        recall_for(trial, wanted)
     else:
         take(trial, wanted, key, request)
     cycle = cycle_through(trial.state, wanted.session, draft.now_s)
     if cycle:
-        return _refuse(draft, wanted, Deadlock(_names(trial.state, cycle)))
+        return _refuse(draft, wanted, Deadlock(names_of(trial.state, cycle)))
+    if wanted.territory in trial.state.admission:
+        settle_territory(trial, wanted.territory)
     return trial.done(_remembered(trial, wanted.id))
 
 
-def _names(state: State, sessions: list[str]) -> list[str]:
+def names_of(state: State, sessions: list[str]) -> list[str]:
+    """The agents of these sessions."""
     return [
         state.sessions[session].agent if session in state.sessions else session
         for session in sessions
     ]
-
-
-def take(draft: Draft, wanted: Claim, key: str = "", request: str = "") -> None:
-    """Grant `wanted`, fencing the lapsed leases whose ground it takes (P5).
-
-    Ground of theirs that it does not take goes to whoever waits for it.
-    """
-    fenced = [lease for lease, _ in conflicting_leases(draft.state, wanted)]
-    for lease in fenced:
-        reason = f"lapsed, then taken by {wanted.agent}"
-        draft.emit(Expired(lease.id, lease.claim.agent, lease.token, reason))
-    draft.emit(Granted(wanted, key, request, notes_for(draft.state, wanted)))
-    for lease in fenced:
-        settle(draft, lease.claim.territory, globs_of(lease.claim.globs))
-
-
-def settle(draft: Draft, territory: str, globs: tuple[Glob, ...]) -> None:
-    """Grant, in order, every waiter that freed ground lets through (P7)."""
-    for waiter in waiters_at(draft.state, territory, globs):
-        still_waits = waiter.id in draft.state.waiters
-        if still_waits and not is_blocked(draft.state, waiter, draft.now_s):
-            take(draft, waiter)
 
 
 def owned_claim(state: State, lease_id: str) -> Claim:
@@ -227,36 +244,50 @@ def owned_claim(state: State, lease_id: str) -> Claim:
 
 
 def revoke(draft: Draft, command: RevokeLease) -> Decision:
-    """End somebody else's lease: never renewed again, free once its holder drops it or it expires."""
+    """End somebody else's lease and what was carved out of it.
+
+    It is never renewed again, and free once its holder drops it or it expires.
+    """
     owned = owned_claim(draft.state, command.lease)
-    lease = draft.state.leases.get(owned.id)
-    if lease is None:
-        draft.emit(Withdrawn(owned.id, owned.agent, f"withdrawn by {command.operator}"))
+    if owned.id not in draft.state.leases:
+        withdraw(draft, owned, f"withdrawn by {command.operator}")
         settle(draft, owned.territory, globs_of(owned.globs))
-    elif lease.lapsed(draft.now_s):
-        reason = f"revoked by {command.operator}"
-        draft.emit(Expired(owned.id, owned.agent, lease.token, reason))
-        settle(draft, owned.territory, globs_of(owned.globs))
-    elif not lease.revoked_by:
-        draft.emit(Revoked(owned.id, owned.agent, lease.token, command.operator))
+    else:
+        for id_ in with_children(draft.state, owned.id):
+            if id_ in draft.state.leases:
+                _revoke_one(draft, draft.state.leases[id_], command.operator)
     return draft.done(_remembered(draft, owned.id))
+
+
+def _revoke_one(draft: Draft, lease: Lease, operator: str) -> None:
+    owned = lease.claim
+    if lease.lapsed(draft.now_s):
+        expire(draft, lease, f"revoked by {operator}")
+        settle(draft, owned.territory, globs_of(owned.globs))
+    elif not lease.revoked_by or lease.recall is not None:
+        draft.emit(Revoked(owned.id, owned.agent, lease.token, operator))
 
 
 def conflict(found: tuple[Blocker, ...]) -> ClaimConflict:
     """The refusal of a claim that would not wait: who holds what, where they meet, until when (P10)."""
-    first = found[0]
-    where = f"{first.wanted} overlaps {first.glob}, both match {first.witness!r}"
-    if first.kind == "claim":
-        until = f"{first.agent} ({first.harness}) waits for it before you, as {first.id}"
-    else:
-        until = (
-            f"held by {first.agent} ({first.harness}) as {first.id} {first.mode.value}, "
-            f"for {max(0.0, first.expires_in_s or 0.0):.0f} s more unless renewed"
-        )
     more = f"; {len(found) - 1} more in the way" if len(found) > 1 else ""
     return ClaimConflict(
-        f"{where}; {until}{more}. Queue with --wait, or claim other ground",
+        f"{_stands_before(found[0])}{more}. Queue with --wait, or claim other ground",
         blockers=[_plain(blocker) for blocker in found[:BLOCKERS_SHOWN]],
+    )
+
+
+def _stands_before(first: Blocker) -> str:
+    if first.kind == "admission":
+        return f"the territory takes on no more work now: {first.reason}"
+    where = f"{first.wanted} overlaps {first.glob}, both match {first.witness!r}"
+    if first.kind == "freeze":
+        return f"{where}; frozen by {first.agent} as {first.id}: {first.reason}"
+    if first.kind == "claim":
+        return f"{where}; {first.agent} ({first.harness}) waits for it before you, as {first.id}"
+    return (
+        f"{where}; held by {first.agent} ({first.harness}) as {first.id} {first.mode.value}, "
+        f"for {max(0.0, first.expires_in_s or 0.0):.0f} s more unless renewed"
     )
 
 
@@ -271,4 +302,6 @@ def _plain(blocker: Blocker) -> dict[str, object]:
         "wanted": blocker.wanted,
         "witness": blocker.witness,
         "expires_in_s": blocker.expires_in_s,
+        "yields_in_s": blocker.yields_in_s,
+        "reason": blocker.reason,
     }

@@ -11,7 +11,7 @@ from msgspec import Struct
 from leasefs.core.events import WriteRefused
 from leasefs.core.intents import ForeignChange, IntentKind, OnDirty, Outcome, Require, Unleased
 from leasefs.core.lease import DEFAULT_TTL_S, Mode
-from leasefs.core.records import Fresh, Rescue
+from leasefs.core.records import Admission, Fresh, Rescue
 
 
 class Command(Struct, frozen=True):
@@ -55,7 +55,12 @@ class EndSession(Command, frozen=True):
 
 
 class ClaimLease(Command, frozen=True):
-    """Ask for a lease over all of `globs` or none (P6). With `wait`, queue instead of a refusal."""
+    """Ask for a lease over all of `globs` or none (P6). With `wait`, queue instead of a refusal.
+
+    With `recall_within_s` (and `wait`), holders of lower priority are asked to yield within so many seconds; 0 stops
+    their writes at once. `replaces` names a shared lease of the session, given up when this is granted: an upgrade.
+    `share` is the part of the territory's files under the globs, as whoever asks counted, for a cap on it.
+    """
 
     session: str
     key: str
@@ -65,13 +70,60 @@ class ClaimLease(Command, frozen=True):
     priority: int = 0
     wait: bool = False
     note: str = ""
+    recall_within_s: float | None = None
+    replaces: str = ""
+    share: float | None = None
+
+
+class Region(Struct, frozen=True):
+    """One lease of a `ClaimRegions`."""
+
+    globs: tuple[str, ...]
+    note: str = ""
+    share: float | None = None
+
+
+class ClaimRegions(Command, frozen=True):
+    """Ask for several leases at once: all are granted or none is, and nothing waits."""
+
+    session: str
+    key: str
+    regions: tuple[Region, ...]
+    mode: Mode = Mode.EXCLUSIVE
+    ttl_s: float = DEFAULT_TTL_S
+    priority: int = 0
+
+
+class DowngradeLease(Command, frozen=True):
+    """Let others share what was held alone. Whoever asks writes under it no more."""
+
+    session: str
+    key: str
+    lease: str
+
+
+class DelegateLease(Command, frozen=True):
+    """Give a part of a lease to another agent's live session, until that gives it back or lapses.
+
+    Whoever asks writes there no more. `ttl_s` None takes the parent's. `on_dirty` is as in a release.
+    """
+
+    session: str
+    key: str
+    lease: str
+    globs: tuple[str, ...]
+    to: str
+    ttl_s: float | None = None
+    note: str = ""
+    on_dirty: OnDirty = OnDirty.REFUSE
 
 
 class ReleaseLease(Command, frozen=True):
     """Give back a lease, or withdraw a waiting claim.
 
     `require` is what its intents must have come to, `on_dirty` what to do if they have not; `note` is for the
-    next holder of the ground.
+    next holder of the ground, and `commit` what was checked out. With `again`, a lease that was recalled is claimed
+    again in the same decision, behind those that it was recalled for.
     """
 
     session: str
@@ -81,6 +133,63 @@ class ReleaseLease(Command, frozen=True):
     require: Require = Require.COMMITTED
     on_dirty: OnDirty = OnDirty.REFUSE
     note: str = ""
+    commit: str = ""
+    again: bool = False
+
+
+class RecallLease(Command, frozen=True):
+    """Ask the holder to yield within so many seconds, as operator `by`, or as the holder of the parent (`session`)."""
+
+    lease: str
+    within_s: float
+    reason: str = ""
+    by: str = ""
+    session: str = ""
+
+
+class AskForTime(Command, frozen=True):
+    """The holder of a recalled lease asks for more time: once, and no more than it was given at first."""
+
+    session: str
+    lease: str
+    extra_s: float
+
+
+class SetAdmission(Command, frozen=True):
+    """An operator, or CI, says how much work a territory takes on."""
+
+    territory: str
+    admission: Admission
+
+
+class SetHold(Command, frozen=True):
+    """An operator lets one lease be held for so many seconds from now, whatever admission says."""
+
+    operator: str
+    lease: str
+    hold_s: float
+
+
+class Freeze(Command, frozen=True):
+    """An operator lets nobody write under `globs`; holders are asked to yield within `within_s`.
+
+    `key` makes it once (P6). Without `ttl_s` it lasts until it is lifted.
+    """
+
+    operator: str
+    key: str
+    territory: str
+    globs: tuple[str, ...]
+    reason: str
+    within_s: float = 60.0
+    ttl_s: float | None = None
+
+
+class Unfreeze(Command, frozen=True):
+    """An operator lifts a freeze; who was recalled for it gets its ground back."""
+
+    operator: str
+    lease: str
 
 
 class RevokeLease(Command, frozen=True):
@@ -224,7 +333,16 @@ AnyCommand = (
     | OpenSession
     | EndSession
     | ClaimLease
+    | ClaimRegions
     | ReleaseLease
+    | DowngradeLease
+    | DelegateLease
+    | RecallLease
+    | AskForTime
+    | SetAdmission
+    | SetHold
+    | Freeze
+    | Unfreeze
     | RevokeLease
     | Heartbeat
     | ReportRefusals

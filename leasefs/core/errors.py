@@ -99,6 +99,27 @@ class ClaimConflict(LeasefsError):
     code = "conflict"
 
 
+class OverCap(LeasefsError):
+    """The claim is more than its territory's admission lets one agent have."""
+
+    code = "over-cap"
+
+
+class NotContained(InvalidRequest):
+    """A part that is to be delegated is not wholly inside the lease: delegation never widens."""
+
+    code = "not-contained"
+
+    def __init__(self, lease_id: str, glob: str, witness: str) -> None:
+        super().__init__(
+            f"{glob} is not wholly inside lease {lease_id}: {witness!r} would be outside it; delegate less, or claim that "
+            "ground first",
+            lease=lease_id,
+            glob=glob,
+            witness=witness,
+        )
+
+
 class WaitTimedOut(LeasefsError):
     """The claim was not granted within the time its caller would wait; it was withdrawn."""
 

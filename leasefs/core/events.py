@@ -9,7 +9,17 @@ from __future__ import annotations
 from msgspec import Struct
 
 from leasefs.core.intents import ForeignChange, Outcome, Unleased
-from leasefs.core.records import Claim, Fresh, HandOff, Holder, Intent, Rescue, Session
+from leasefs.core.records import (
+    Admission,
+    Claim,
+    Fresh,
+    HandOff,
+    Holder,
+    Intent,
+    Recall,
+    Rescue,
+    Session,
+)
 
 
 class Event(Struct, frozen=True, tag_field="type"):
@@ -47,21 +57,27 @@ class Granted(Event, frozen=True, tag="granted"):
     """The claim became a lease; this event's sequence number is its fencing token.
 
     `notes` are those that earlier holders of its ground left, newest first: they are handed over with this.
+    `asked_by` is the session whose request it was, if that is another than the holder's (delegation).
     """
 
     claim: Claim
     key: str = ""
     request: str = ""
     notes: tuple[HandOff, ...] = ()
+    asked_by: str = ""
 
 
 class Queued(Event, frozen=True, tag="queued"):
-    """The claim waits; `behind` are the ids of the first leases and claims it waits for."""
+    """The claim waits; `behind` are the ids of the first leases and claims it waits for.
+
+    `eta_s` is the estimate that its maker was given, so that it can be compared with the grant; None: unknown.
+    """
 
     claim: Claim
     behind: tuple[str, ...]
     key: str = ""
     request: str = ""
+    eta_s: float | None = None
 
 
 class ClaimRefused(Event, frozen=True, tag="claim-refused"):
@@ -110,10 +126,11 @@ class Lapsed(Event, frozen=True, tag="lapsed"):
 
 
 class Released(Event, frozen=True, tag="released"):
-    """The holder gave the lease back.
+    """The holder gave the lease back; `returns_to` is the session whose lease it was carved out of.
 
-    `note` is for the next holder. `left` says what became of intents that had not ended: `kept` (they stay the
-    agent's), `forced` (likewise, against the gate), `rescued`, or nothing if there were none.
+    `note` is for the next holder, and `commit` what was checked out. `left` says what became of intents that had not
+    ended: `kept` (they stay the agent's), `forced` (likewise, against the gate), `rescued`, or nothing if there
+    were none.
     """
 
     lease: str
@@ -124,6 +141,8 @@ class Released(Event, frozen=True, tag="released"):
     request: str = ""
     note: str = ""
     left: str = ""
+    commit: str = ""
+    returns_to: str = ""
 
 
 class ReleaseRefused(Event, frozen=True, tag="release-refused"):
@@ -137,21 +156,71 @@ class ReleaseRefused(Event, frozen=True, tag="release-refused"):
 
 
 class Revoked(Event, frozen=True, tag="revoked"):
-    """An operator ended the lease; it can no longer be renewed."""
+    """The lease can no longer be renewed: an operator ended it, or with `for_recall` its recall's deadline passed."""
 
     lease: str
     agent: str
     token: int
     by: str
+    for_recall: bool = False
 
 
-class Expired(Event, frozen=True, tag="expired"):
-    """The lease is over and its token fenced: taken by another claim, revoked, or forgotten."""
+class Recalled(Event, frozen=True, tag="recalled"):
+    """The holder is asked to yield; `recall` takes the place of what it was asked before."""
+
+    lease: str
+    agent: str
+    token: int
+    recall: Recall
+
+
+class RecallEnded(Event, frozen=True, tag="recall-ended"):
+    """Nobody asks for the lease any more: its holder may keep it."""
 
     lease: str
     agent: str
     token: int
     reason: str
+
+
+class Downgraded(Event, frozen=True, tag="downgraded"):
+    """The exclusive lease is shared from here on; this event's number is its new fencing token."""
+
+    lease: str
+    agent: str
+    former_token: int
+    key: str = ""
+    request: str = ""
+
+
+class AdmissionSet(Event, frozen=True, tag="admission-set"):
+    """How much work the territory takes on from here on."""
+
+    territory: str
+    admission: Admission
+
+
+class HoldSet(Event, frozen=True, tag="hold-set"):
+    """An operator let one lease be held until then, whatever admission says."""
+
+    lease: str
+    agent: str
+    token: int
+    hold_until_s: float
+    by: str
+
+
+class Expired(Event, frozen=True, tag="expired"):
+    """The lease is over and its token fenced: taken by another claim, revoked, or forgotten.
+
+    `returns_to` is as in `Released`.
+    """
+
+    lease: str
+    agent: str
+    token: int
+    reason: str
+    returns_to: str = ""
 
 
 class WriteRefused(Struct, frozen=True):
@@ -271,6 +340,11 @@ AnyEvent = (
     | Lapsed
     | Released
     | Revoked
+    | Recalled
+    | RecallEnded
+    | Downgraded
+    | AdmissionSet
+    | HoldSet
     | Expired
     | WritesRefused
     | ReleaseRefused

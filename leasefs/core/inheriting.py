@@ -83,4 +83,5 @@ def _note_answer(note: HandOff, now_s: float) -> NoteAnswer:
         globs=note.globs,
         text=note.text,
         left_ago_s=now_s - note.left_at_s,
+        commit=note.commit,
     )

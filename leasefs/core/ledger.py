@@ -12,8 +12,10 @@ Rules of this file and the ones it calls:
 * A request that is wrong raises `InvalidRequest`; one that is refused returns or raises its reason.
   Either way nothing changes but, at most, the trace of a refused claim.
 
-Where each rule stands: who stands before whom, `queue`; granting, `claims`; giving back and its gate,
-`releasing`; sessions, `sessions`; heartbeats and deadlines, `renewal`; what mounts report of their trees,
+Where each rule stands: who stands before whom, `queue`; that nobody waits for ever, `waits`; how long it may take,
+`estimating`; claims and revocations, `claims`; the grant itself, `granting`; upgrade, downgrade and many at once,
+`converting`; recall and what comes back after it, `recalling`; parts given to others, `delegating`; limits and caps,
+`admission`; what operators decide, `operating`; giving back and its gate, `releasing`; sessions, `sessions`; heartbeats and deadlines, `renewal`; what mounts report of their trees,
 `reports`; rescues, `rescues`; what a new holder is told, `inheriting`; successes of checks, `fresh`; exact
 overlap, `overlap`; the write check that mounts make without the ledger, `policy`.
 """
@@ -22,15 +24,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from leasefs.core import claims, fresh, releasing, renewal, reports, rescues, sessions
+from leasefs.core import (
+    claims,
+    converting,
+    delegating,
+    fresh,
+    operating,
+    recalling,
+    releasing,
+    renewal,
+    reports,
+    rescues,
+    sessions,
+)
 from leasefs.core.commands import (
     AnyCommand,
+    AskForTime,
     ClaimLease,
+    ClaimRegions,
     Command,
+    DelegateLease,
+    DowngradeLease,
     DropRescue,
     EndSession,
+    Freeze,
     Heartbeat,
     OpenSession,
+    RecallLease,
     RecordFresh,
     ReleaseLease,
     ReportForeignWrites,
@@ -38,9 +58,12 @@ from leasefs.core.commands import (
     ReportRefusals,
     ReportRescue,
     RevokeLease,
+    SetAdmission,
+    SetHold,
     SettleIntents,
     StartLedger,
     Tick,
+    Unfreeze,
 )
 from leasefs.core.draft import Decision, Draft
 from leasefs.core.errors import LeasefsError
@@ -56,6 +79,15 @@ _DECIDERS: dict[type[Command], Callable[[Draft, Any], Decision]] = {
     OpenSession: sessions.open_session,
     EndSession: sessions.end_session,
     ClaimLease: claims.claim,
+    ClaimRegions: converting.claim_regions,
+    DowngradeLease: converting.downgrade,
+    DelegateLease: delegating.delegate,
+    RecallLease: recalling.recall,
+    AskForTime: recalling.ask_for_time,
+    SetAdmission: operating.set_admission,
+    SetHold: operating.set_hold,
+    Freeze: operating.freeze,
+    Unfreeze: operating.unfreeze,
     ReleaseLease: releasing.release,
     RevokeLease: claims.revoke,
     Heartbeat: renewal.heartbeat,

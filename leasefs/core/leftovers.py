@@ -90,9 +90,11 @@ def rescue_dropped(state: State, event: ev.RescueDropped, recorded: ev.Recorded)
     )
 
 
-def with_note(state: State, claim: Claim, text: str, at_s: float) -> State:
-    """A holder left a note for the next one."""
-    note = HandOff(claim.id, claim.territory, claim.agent, claim.harness, claim.globs, text, at_s)
+def with_note(state: State, claim: Claim, text: str, commit: str, at_s: float) -> State:
+    """A holder left a note for the next one, or said what it had checked out."""
+    note = HandOff(
+        claim.id, claim.territory, claim.agent, claim.harness, claim.globs, text, at_s, commit
+    )
     notes = state.notes_of(claim.territory)
     if len(notes) >= NOTES_REMEMBERED:
         state = without_note(state, min(notes.values(), key=lambda one: one.left_at_s))

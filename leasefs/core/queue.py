@@ -11,13 +11,12 @@ Two rules make the queue fair and are all there is to it:
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING
 
 from leasefs.core.answers import Blocker
 from leasefs.core.globs import globs_of
 from leasefs.core.lease import Mode
-from leasefs.core.overlap import overlap
+from leasefs.core.overlap import first_overlap
 from leasefs.core.paths import text
 from leasefs.core.records import Claim, Lease, replace
 
@@ -42,26 +41,27 @@ def may_meet(one: Claim, other: Claim) -> bool:
     )
 
 
-def first_overlap(
-    ours: tuple[Glob, ...], theirs: tuple[Glob, ...]
-) -> tuple[Glob, Glob, bytes] | None:
-    """The first pair of globs that meet, and a path that both match."""
-    for our in ours:
-        for their in theirs:
-            witness = overlap(our, their)
-            if witness is not None:
-                return our, their, witness
-    return None
+def ancestors(state: State, claim: Claim) -> tuple[str, ...]:
+    """The leases that this one was carved out of, nearest first (delegation)."""
+    found: tuple[str, ...] = ()
+    while claim.parent in state.leases:
+        found += (claim.parent,)
+        claim = state.leases[claim.parent].claim
+    return found
 
 
 def conflicting_leases(
     state: State, claim: Claim
 ) -> Iterator[tuple[Lease, tuple[Glob, Glob, bytes]]]:
-    """Leases of other sessions, lapsed ones included, that `claim` cannot coexist with."""
+    """Leases of other sessions, lapsed ones included, that `claim` cannot coexist with.
+
+    A lease and those that it was carved out of share ground, but nobody writes there under both.
+    """
     globs = globs_of(claim.globs)
+    above = ancestors(state, claim)
     for id_ in sorted(state.held.candidates(claim.territory, globs)):
         lease = state.leases[id_]
-        if may_meet(claim, lease.claim):
+        if may_meet(claim, lease.claim) and id_ not in above:
             met = first_overlap(globs, globs_of(lease.claim.globs))
             if met:
                 yield lease, met
@@ -87,11 +87,8 @@ def blockers(state: State, claim: Claim, now_s: float) -> tuple[Blocker, ...]:
     ]
     leases.sort(key=lambda item: item[0].token)
     waiting = sorted(preceding_waiters(state, claim), key=lambda item: rank(item[0]))
-    found = [
-        _blocker(lease.claim, met, "lease", lease.expires_at_s - now_s, bool(lease.revoked_by))
-        for lease, met in leases
-    ]
-    found += [_blocker(other, met, "claim", None, revoked=False) for other, met in waiting]
+    found = [_holder(lease, met, now_s) for lease, met in leases]
+    found += [_blocker(other, met, "claim") for other, met in waiting]
     return tuple(found)
 
 
@@ -102,13 +99,17 @@ def is_blocked(state: State, claim: Claim, now_s: float) -> bool:
     return next(preceding_waiters(state, claim), None) is not None
 
 
-def _blocker(
-    claim: Claim,
-    met: tuple[Glob, Glob, bytes],
-    kind: str,
-    expires_in_s: float | None,
-    revoked: bool,
-) -> Blocker:
+def _holder(lease: Lease, met: tuple[Glob, Glob, bytes], now_s: float) -> Blocker:
+    recall = lease.recall
+    return replace(
+        _blocker(lease.claim, met, "freeze" if lease.claim.frozen_by else "lease"),
+        expires_in_s=lease.expires_at_s - now_s,
+        revoked=bool(lease.revoked_by),
+        yields_in_s=None if recall is None else max(0.0, recall.deadline_s - now_s),
+    )
+
+
+def _blocker(claim: Claim, met: tuple[Glob, Glob, bytes], kind: str) -> Blocker:
     our, their, witness = met
     return Blocker(
         id=claim.id,
@@ -120,8 +121,8 @@ def _blocker(
         glob=their.text,
         wanted=our.text,
         witness=text(witness),
-        expires_in_s=expires_in_s,
-        revoked=revoked,
+        expires_in_s=None,
+        reason=claim.note if claim.frozen_by else "",
     )
 
 
@@ -129,81 +130,3 @@ def waiters_at(state: State, territory: str, globs: tuple[Glob, ...]) -> list[Cl
     """Waiters whose globs could overlap `globs`, in the order of service."""
     ids = state.waiting.candidates(territory, globs)
     return sorted((state.waiters[id_] for id_ in ids), key=rank)
-
-
-def cycle_through(state: State, session: str, now_s: float) -> list[str] | None:
-    """A cycle of sessions that wait for each other and that `session` is part of, or None.
-
-    Each claim needs all of its globs, so one blocker on a cycle is enough to wait for ever.
-    """
-    if not _waits(state, session) or not _somebody_may_wait_for(state, session):
-        return None
-    path = [session]
-    untried = [iter(_waits_for(state, session, now_s))]
-    seen = {session}
-    while untried:
-        next_ = next(untried[-1], None)
-        if next_ is None:
-            untried.pop()
-            path.pop()
-        elif next_ == session:
-            return path
-        elif next_ not in seen:
-            seen.add(next_)
-            path.append(next_)
-            untried.append(iter(_waits_for(state, next_, now_s)))
-    return None
-
-
-def may_come_back(state: State, lease: Lease, now_s: float) -> bool:
-    """Whether renewing `lease` is safe: giving a lapsed one back must not close a cycle of waiters."""
-    if not lease.lapsed(now_s):
-        return True
-    restored = replace(lease, expires_at_s=now_s + lease.claim.ttl_s)
-    trial = replace(state, leases=state.leases.set(lease.id, restored))
-    return cycle_through(trial, lease.claim.session, now_s) is None
-
-
-def _waits(state: State, session: str) -> bool:
-    """Whether the session waits for anything: one that does not is on no cycle, however much it holds."""
-    own = state.of_session.get(session)
-    if own is None or len(state.waiters) == 0:
-        return False
-    if len(own) <= len(state.waiters):
-        return any(id_ in state.waiters for id_ in own)
-    return any(claim.session == session for claim in state.waiters.values())
-
-
-def _somebody_may_wait_for(state: State, session: str) -> bool:
-    """A cheap no for most sessions, whose ground nobody else asks for."""
-    for id_ in state.of_session.get(session, ()):
-        lease = state.leases.get(id_)
-        claim = lease.claim if lease else state.waiters[id_]
-        for other in waiters_at(state, claim.territory, globs_of(claim.globs)):
-            if may_meet(other, claim) and (lease or rank(claim) < rank(other)):
-                return True
-    return False
-
-
-def _waits_for(state: State, session: str, now_s: float) -> list[str]:
-    ids = [id_ for id_ in state.of_session.get(session, ()) if id_ in state.waiters]
-    return sorted(
-        {blocker.session for id_ in ids for blocker in blockers(state, state.waiters[id_], now_s)}
-    )
-
-
-def estimate_s(
-    state: State, claim: Claim, found: tuple[Blocker, ...], now_s: float
-) -> float | None:
-    """How long `claim` may wait, in seconds, from past hold times; None when there are none."""
-    holds = state.holds.get(claim.territory, ())
-    if not holds:
-        return None
-    typical_s = median(holds)
-    remaining_s = [
-        max(0.0, typical_s - (now_s - state.leases[blocker.id].granted_at_s))
-        for blocker in found
-        if blocker.kind == "lease"
-    ]
-    ahead = sum(blocker.kind == "claim" for blocker in found)
-    return max(remaining_s, default=0.0) + ahead * typical_s

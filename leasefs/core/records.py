@@ -12,6 +12,7 @@ from leasefs.core.intents import IntentKind, IntentState
 from leasefs.core.lease import Mode
 
 __all__ = [
+    "Admission",
     "Answered",
     "Claim",
     "Fresh",
@@ -19,6 +20,7 @@ __all__ = [
     "Holder",
     "Intent",
     "Lease",
+    "Recall",
     "Rescue",
     "Session",
     "Tree",
@@ -72,8 +74,49 @@ class Session(Struct, frozen=True):
     fenced: tuple[tuple[str, str], ...] = ()
 
 
+class Admission(Struct, frozen=True):
+    """How much work a territory takes on at once; None is no limit.
+
+    `max_exclusive` counts live exclusive leases, `max_unlanded` the leases, live or over, under which work was done
+    that has not landed: a claim above either waits. The other three are caps, and a claim above them is refused:
+    leases of one agent, the share of the territory's files that one lease may cover (0 to 1), and how long one may
+    be held. `reason` is quoted to whoever has to wait, `by` set it.
+    """
+
+    max_exclusive: int | None = None
+    max_unlanded: int | None = None
+    max_leases: int | None = None
+    max_share: float | None = None
+    max_hold_s: float | None = None
+    reason: str = ""
+    by: str = ""
+
+
+class Recall(Struct, frozen=True):
+    """The ledger asked a holder to yield by `deadline_s` (P7).
+
+    `claims` are the waiting claims it was asked for; none if an operator, a cap or a delegating holder asks.
+    `within_s` is how long the holder was given, at first. `cold` says that no write may pass any more even now.
+    """
+
+    by: str
+    reason: str
+    deadline_s: float
+    within_s: float
+    claims: tuple[str, ...] = ()
+    cold: bool = False
+    extended: bool = False
+
+
 class Claim(Struct, frozen=True):
-    """A request for a lease: all of its globs or none. While it waits, it is a waiter."""
+    """A request for a lease: all of its globs or none. While it waits, it is a waiter.
+
+    `recall_within_s` is set if leases of lower priority are to be recalled for it. `replaces` is the shared lease
+    that ends when this claim is granted (upgrade), `parent` the lease that this one was carved out of (delegation),
+    `resumes` the recalled lease that this claim brings back to its holder. `frozen_by` names the operator of a
+    freeze, which is a shared lease that nobody may write under. `queued_at_s` is when it began to wait, if that
+    was not when it was made.
+    """
 
     id: str
     territory: str
@@ -87,10 +130,19 @@ class Claim(Struct, frozen=True):
     claimed_at_s: float
     claimed_seq: int
     note: str = ""
+    recall_within_s: float | None = None
+    replaces: str = ""
+    parent: str = ""
+    resumes: str = ""
+    frozen_by: str = ""
+    queued_at_s: float | None = None
 
 
 class HandOff(Struct, frozen=True):
-    """The note that a holder left for whoever holds overlapping ground next. Handed over once."""
+    """What a holder left for whoever holds overlapping ground next. Handed over once.
+
+    `text` is its note, which may be empty; `commit` what its tree had checked out, empty if it did not say.
+    """
 
     lease: str
     territory: str
@@ -99,6 +151,7 @@ class HandOff(Struct, frozen=True):
     globs: tuple[str, ...]
     text: str
     left_at_s: float
+    commit: str = ""
 
 
 class Lease(Struct, frozen=True):
@@ -106,7 +159,8 @@ class Lease(Struct, frozen=True):
 
     `revoked_by` names the operator that ended it; its ground stays closed until its holder drops it
     or its deadline passes, because the holder may still trust it until then (P3). `inherited` are the notes
-    that it was handed, newest first.
+    that it was handed, newest first. `hold_until_s` is set if an operator let it be held for longer, or shorter,
+    than its territory's admission says.
     """
 
     claim: Claim
@@ -117,6 +171,8 @@ class Lease(Struct, frozen=True):
     revoked_by: str = ""
     kept_by: tuple[str, ...] = ()
     inherited: tuple[HandOff, ...] = ()
+    recall: Recall | None = None
+    hold_until_s: float | None = None
 
     @property
     def id(self) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from heapq import nsmallest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from leasefs.core.claims import answered_before, fingerprint, owned_claim, session_of, settle
+from leasefs.core.claims import answered_before, fingerprint, owned_claim, session_of
+from leasefs.core.ending import returns_to, withdraw
 from leasefs.core.errors import Dirty, InvalidRequest, NotHolder
-from leasefs.core.events import Released, ReleaseRefused, Withdrawn
+from leasefs.core.events import Released, ReleaseRefused
 from leasefs.core.globs import globs_of
+from leasefs.core.granting import settle
 from leasefs.core.intents import MAX_HANDOFF_LENGTH, NAMES_KEPT, IntentState, OnDirty, Require
+from leasefs.core.recalling import come_back
 from leasefs.core.views import lease_answer
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from leasefs.core.records import Claim, Intent
     from leasefs.core.state import State
 
+MAX_COMMIT_LENGTH = 64
 _LEFT = {OnDirty.KEEP: "kept", OnDirty.FORCE: "forced"}
 
 
@@ -34,9 +38,13 @@ def release(draft: Draft, command: ReleaseLease) -> Decision:
     _check_note(draft.state, command)
     in_the_way = unfinished(draft.state, owned, command.require)
     if in_the_way and command.on_dirty not in _LEFT:
-        return _refuse(draft, owned, in_the_way, command)
+        return refuse_dirty(draft, owned, in_the_way, _wanted(command))
     left = _LEFT.get(command.on_dirty, "") if in_the_way else _left(draft.state, owned, command)
-    end(draft, owned, command.reason, command.key, request, note=command.note, left=left)
+    held = draft.state.leases.get(owned.id)
+    ending = Ending(command.reason, command.key, request, command.note, command.commit)
+    end(draft, owned, ending, left=left)
+    if command.again and held is not None:
+        come_back(draft, held)
     settle(draft, owned.territory, globs_of(owned.globs))
     return draft.done(lease_answer(draft.state, owned.id, draft.now_s))
 
@@ -50,6 +58,8 @@ def _request(command: ReleaseLease) -> str:
 
 
 def _check_note(state: State, command: ReleaseLease) -> None:
+    if len(command.commit) > MAX_COMMIT_LENGTH:
+        raise InvalidRequest(f"a commit id has at most {MAX_COMMIT_LENGTH} characters")
     if len(command.note) > MAX_HANDOFF_LENGTH:
         raise InvalidRequest(
             f"a hand-off note has at most {MAX_HANDOFF_LENGTH} characters, this one {len(command.note)}"
@@ -72,16 +82,17 @@ def unfinished(state: State, claim: Claim, require: Require) -> list[Intent]:
     ]
 
 
-def _refuse(
-    draft: Draft, owned: Claim, in_the_way: list[Intent], command: ReleaseLease
-) -> Decision:
+def refuse_dirty(draft: Draft, owned: Claim, in_the_way: list[Intent], wanted: str) -> Decision:
+    """The refusal to let go of ground on which these intents lie; `wanted` is what they would have to be."""
     paths = nsmallest(NAMES_KEPT, (intent.path for intent in in_the_way))
     count = len(in_the_way)
     draft.emit(ReleaseRefused(owned.session, owned.agent, owned.id, count, tuple(paths)))
-    wanted = "pushed" if command.require is Require.PUSHED else "committed"
-    if command.on_dirty is OnDirty.RESCUED:
-        wanted += " and in no rescue"
     return draft.refused(Dirty(owned.id, paths, count, wanted=wanted))
+
+
+def _wanted(command: ReleaseLease) -> str:
+    wanted = "pushed" if command.require is Require.PUSHED else "committed"
+    return f"{wanted} and in no rescue" if command.on_dirty is OnDirty.RESCUED else wanted
 
 
 def _left(state: State, owned: Claim, command: ReleaseLease) -> str:
@@ -98,30 +109,33 @@ def _kept(state: State, owned: Claim) -> str:
     return "kept" if work is not None and work.dirty else ""
 
 
-def end(
-    draft: Draft,
-    owned: Claim,
-    reason: str,
-    key: str = "",
-    request: str = "",
-    *,
-    note: str = "",
-    left: str | None = None,
-) -> None:
+class Ending(NamedTuple):
+    """How a holder ends a lease: why, by which request, and what it leaves to the next one."""
+
+    reason: str
+    key: str = ""
+    request: str = ""
+    note: str = ""
+    commit: str = ""
+
+
+def end(draft: Draft, owned: Claim, how: Ending, *, left: str | None = None) -> None:
     """End a lease or a waiting claim by its own holder's wish. What is uncommitted stays the agent's."""
     lease = draft.state.leases.get(owned.id)
     if lease is None:
-        draft.emit(Withdrawn(owned.id, owned.agent, reason, key, request))
+        withdraw(draft, owned, how.reason, how.key, how.request)
         return
     draft.emit(
         Released(
             lease=owned.id,
             agent=owned.agent,
             token=lease.token,
-            reason=reason,
-            key=key,
-            request=request,
-            note=note,
+            reason=how.reason,
+            key=how.key,
+            request=how.request,
+            note=how.note,
             left=_kept(draft.state, owned) if left is None else left,
+            commit=how.commit,
+            returns_to=returns_to(draft.state, lease),
         )
     )

@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasefs.core.answers import Done, HeartbeatAnswer, LostLease, RenewedLease
-from leasefs.core.claims import renewal_of, session_of, settle
+from leasefs.core.claims import renewal_of, session_of
+from leasefs.core.ending import expire, withdraw
 from leasefs.core.events import (
-    Expired,
     Lapsed,
     LedgerStarted,
     Renewal,
     Renewed,
     SessionEnded,
-    Withdrawn,
     WritesRefused,
 )
 from leasefs.core.globs import globs_of
-from leasefs.core.queue import may_come_back
-from leasefs.core.views import SESSION_TTL_S, is_live
+from leasefs.core.granting import settle
+from leasefs.core.recalling import come_back, due_at_s, overdue
+from leasefs.core.views import SESSION_TTL_S, is_live, recall_answer
+from leasefs.core.waits import may_come_back
 
 if TYPE_CHECKING:
     from leasefs.core.commands import Beat, Heartbeat, ReportRefusals, StartLedger, Tick
@@ -53,11 +54,15 @@ def heartbeat(draft: Draft, command: Heartbeat) -> Decision:
             renewals.append(renewal_of(lease, draft.now_s, lease.claim.ttl_s, beat.kept_by))
     if renewals or draft.now_s - session.seen_at_s > SESSION_TTL_S / 6:
         draft.emit(Renewed(session.id, tuple(renewals)))
-    renewed = tuple(
-        RenewedLease(item.lease, draft.state.leases[item.lease].token, item.ttl_s)
-        for item in renewals
-    )
+    renewed = tuple(_renewed(draft, item) for item in renewals)
     return draft.done(HeartbeatAnswer(renewed, tuple(lost)))
+
+
+def _renewed(draft: Draft, item: Renewal) -> RenewedLease:
+    lease = draft.state.leases[item.lease]
+    return RenewedLease(
+        item.lease, lease.token, item.ttl_s, recall=recall_answer(lease, draft.now_s)
+    )
 
 
 def _drop(draft: Draft, session: Session, lease_id: str) -> None:
@@ -94,7 +99,8 @@ def _where_work_is(state: State, session: Session, lease_id: str) -> str:
 
 
 def _expire(draft: Draft, lease: Lease, reason: str) -> None:
-    draft.emit(Expired(lease.id, lease.claim.agent, lease.token, reason))
+    expire(draft, lease, reason)
+    come_back(draft, lease)
     settle(draft, lease.claim.territory, globs_of(lease.claim.globs))
 
 
@@ -115,17 +121,22 @@ def tick(draft: Draft, command: Tick) -> Decision:
             _quiet_session(draft, session)
     for lease_id in command.leases:
         lease = draft.state.leases.get(lease_id)
-        if lease is not None and lease.lapsed(draft.now_s):
+        if lease is not None and (lease.lapsed(draft.now_s) or not overdue(draft, lease)):
             _overdue_lease(draft, lease)
     return draft.done(Done())
 
 
 def _overdue_lease(draft: Draft, lease: Lease) -> None:
     claim = lease.claim
+    if not lease.lapsed(draft.now_s):
+        return
     if lease.revoked_by:
         _expire(draft, lease, f"revoked by {lease.revoked_by}")
     elif claim.session not in draft.state.sessions:
-        _expire(draft, lease, "its session had ended")
+        ended = "the freeze is over" if claim.frozen_by else "its session had ended"
+        _expire(draft, lease, ended)
+    elif claim.parent in draft.state.leases:
+        _expire(draft, lease, "lapsed, so it went back to the lease that it was carved out of")
     elif not lease.lapse_recorded:
         draft.emit(Lapsed(claim.id, claim.agent, lease.token))
         settle(draft, claim.territory, globs_of(claim.globs))
@@ -138,7 +149,7 @@ def _quiet_session(draft: Draft, session: Session) -> None:
     owned = draft.state.of_session.get(session.id, ())
     waiting = [draft.state.waiters[id_] for id_ in owned if id_ in draft.state.waiters]
     for claim in waiting:
-        draft.emit(Withdrawn(claim.id, claim.agent, "its session is silent"))
+        withdraw(draft, claim, "its session is silent")
     for claim in waiting:
         settle(draft, claim.territory, globs_of(claim.globs))
     silent_s = draft.now_s - session.seen_at_s
@@ -151,7 +162,10 @@ def lease_due_at_s(state: State, lease_id: str) -> float | None:
     lease = state.leases.get(lease_id)
     if lease is None:
         return None
-    return lease.expires_at_s + (KEEP_LAPSED_S if lease.lapse_recorded else 0.0)
+    if lease.lapse_recorded:
+        return lease.expires_at_s + KEEP_LAPSED_S
+    asked_s = due_at_s(state, lease)
+    return lease.expires_at_s if asked_s is None else min(lease.expires_at_s, asked_s)
 
 
 def session_due_at_s(state: State, session_id: str, now_s: float) -> float | None:

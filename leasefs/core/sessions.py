@@ -6,12 +6,14 @@ import re
 from typing import TYPE_CHECKING
 
 from leasefs.core.answers import Done
-from leasefs.core.claims import session_of, settle
+from leasefs.core.claims import session_of
+from leasefs.core.ending import expire, withdraw
 from leasefs.core.errors import AgentBusy, Denied, InvalidRequest
-from leasefs.core.events import Expired, SessionEnded, SessionOpened, Withdrawn
+from leasefs.core.events import SessionEnded, SessionOpened
 from leasefs.core.globs import globs_of
+from leasefs.core.granting import settle
 from leasefs.core.records import Claim, Session
-from leasefs.core.releasing import end
+from leasefs.core.releasing import Ending, end
 from leasefs.core.views import is_live, session_answer
 
 if TYPE_CHECKING:
@@ -30,6 +32,11 @@ _ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
 def is_name(text: str) -> bool:
     """Whether an agent or a harness can be called this."""
     return _NAME.fullmatch(text) is not None
+
+
+def is_territory(text: str) -> bool:
+    """Whether a territory can have this id."""
+    return _TERRITORY.fullmatch(text) is not None
 
 
 def open_session(draft: Draft, command: OpenSession) -> Decision:
@@ -112,7 +119,7 @@ def _finish(draft: Draft, session: Session, reason: str) -> None:
     """End the session and all it has; its former ground goes to whoever waits for it."""
     owned = claims_of(draft.state, session.id)
     for claim in owned:
-        end(draft, claim, reason)
+        end(draft, claim, Ending(reason))
     draft.emit(SessionEnded(session.id, session.agent, reason))
     for claim in owned:
         settle(draft, claim.territory, globs_of(claim.globs))
@@ -124,9 +131,9 @@ def _orphan(draft: Draft, session: Session, reason: str) -> None:
     for claim in claims_of(draft.state, session.id):
         lease = draft.state.leases.get(claim.id)
         if lease is None:
-            draft.emit(Withdrawn(claim.id, claim.agent, reason))
+            withdraw(draft, claim, reason)
         elif lease.lapsed(draft.now_s):
-            draft.emit(Expired(claim.id, claim.agent, lease.token, reason))
+            expire(draft, lease, reason)
         else:
             continue
         freed.append((claim.territory, globs_of(claim.globs)))

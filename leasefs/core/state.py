@@ -14,17 +14,27 @@ from immutables import Map
 from msgspec import Struct, field
 
 from leasefs.core import events as ev
-from leasefs.core import fresh, leftovers
+from leasefs.core import fresh, leftovers, scheduling
 from leasefs.core.globs import globs_of
+from leasefs.core.holds import with_hold
 from leasefs.core.index import GlobIndex
-from leasefs.core.records import Answered, Claim, Fresh, HandOff, Lease, Rescue, Session, replace
+from leasefs.core.records import (
+    Admission,
+    Answered,
+    Claim,
+    Fresh,
+    HandOff,
+    Lease,
+    Rescue,
+    Session,
+    replace,
+)
 from leasefs.core.uncommitted import Uncommitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 KEYS_REMEMBERED = 64
-HOLDS_REMEMBERED = 32
 _NO_IDS: Map[str, None] = Map()
 _NO_NOTES: Map[str, HandOff] = Map()
 _NO_RESCUES: Map[str, Rescue] = Map()
@@ -35,7 +45,9 @@ class State(Struct, frozen=True):
 
     `held` and `waiting` index the globs of `leases` and `waiters`; `by_agent` finds the session of an
     agent in a territory; `of_session` lists the leases and claims of a session; `holds` keeps the last
-    hold times of a territory, in seconds, for estimates. `rescues` are kept by territory and id, and `notes`
+    hold times, in seconds, for estimates (`leasefs.core.estimating` knows the keys). `recalled` has the ids of leases
+    that were recalled, `children` those that were carved out of a lease; `exclusive` counts the live exclusive leases
+    of a territory, and `admission` is how many it may have. `rescues` are kept by territory and id, and `notes`
     wait for the next holder of overlapping ground, by territory and lease; `rescued` and `noted` index their
     globs. `fresh` has the last success of each check, by territory and key.
     """
@@ -56,6 +68,10 @@ class State(Struct, frozen=True):
     notes: Map[str, Map[str, HandOff]] = field(default_factory=Map)
     noted: GlobIndex = field(default_factory=GlobIndex)
     fresh: Map[str, Map[str, Fresh]] = field(default_factory=Map)
+    admission: Map[str, Admission] = field(default_factory=Map)
+    recalled: Map[str, None] = field(default_factory=Map)
+    children: Map[str, Map[str, None]] = field(default_factory=Map)
+    exclusive: Map[str, int] = field(default_factory=Map)
 
     def rescues_of(self, territory: str) -> Map[str, Rescue]:
         """The rescues of a territory, by id."""
@@ -127,7 +143,9 @@ def _granted(state: State, event: ev.Granted, recorded: ev.Recorded) -> State:
         held=state.held.adding(claim.territory, globs_of(claim.globs), claim.id),
         of_session=_with_id(state, claim.session, claim.id),
     )
-    return _answered(state, claim.session, event.key, event.request, claim.id, recorded.at_s)
+    state = scheduling.with_lease(state, lease)
+    asked_by = event.asked_by or claim.session
+    return _answered(state, asked_by, event.key, event.request, claim.id, recorded.at_s)
 
 
 def _queued(state: State, event: ev.Queued, recorded: ev.Recorded) -> State:
@@ -148,9 +166,11 @@ def _withdrawn(state: State, event: ev.Withdrawn, recorded: ev.Recorded) -> Stat
 
 
 def _renewed(state: State, event: ev.Renewed, recorded: ev.Recorded) -> State:
-    leases = state.leases.mutate()
+    leases, back = state.leases.mutate(), []
     for renewal in event.leases:
         lease = leases[renewal.lease]
+        if lease.lapse_recorded:
+            back.append(lease)
         claim = lease.claim
         if renewal.ttl_s != claim.ttl_s:
             claim = replace(claim, ttl_s=renewal.ttl_s)
@@ -162,26 +182,35 @@ def _renewed(state: State, event: ev.Renewed, recorded: ev.Recorded) -> State:
             kept_by=renewal.kept_by,
         )
     session = replace(state.sessions[event.session], seen_at_s=recorded.at_s)
-    return replace(
+    state = replace(
         state, leases=leases.finish(), sessions=state.sessions.set(event.session, session)
     )
+    for lease in back:
+        state = scheduling.counting(state, lease.claim, 1)
+    for renewal in event.leases:
+        state = scheduling.lasting_as_long_as(state, state.leases[renewal.lease])
+    return state
 
 
 def _lapsed(state: State, event: ev.Lapsed, recorded: ev.Recorded) -> State:
     lease = replace(state.leases[event.lease], lapse_recorded=True)
+    state = scheduling.counting(state, lease.claim, -1)
     return replace(state, leases=state.leases.set(event.lease, lease))
 
 
 def _released(state: State, event: ev.Released, recorded: ev.Recorded) -> State:
     claim = state.leases[event.lease].claim
     state = _without_lease(state, event.lease, recorded.at_s)
-    if event.note:
-        state = leftovers.with_note(state, claim, event.note, recorded.at_s)
+    if event.note or event.commit:
+        state = leftovers.with_note(state, claim, event.note, event.commit, recorded.at_s)
     return _answered(state, claim.session, event.key, event.request, event.lease, recorded.at_s)
 
 
 def _revoked(state: State, event: ev.Revoked, recorded: ev.Recorded) -> State:
     lease = replace(state.leases[event.lease], revoked_by=event.by)
+    if not event.for_recall:
+        lease = replace(lease, recall=None)
+        state = replace(state, recalled=scheduling.without(state.recalled, event.lease))
     return replace(state, leases=state.leases.set(event.lease, lease))
 
 
@@ -221,16 +250,20 @@ def _without_waiter(state: State, id_: str) -> State:
 def _without_lease(state: State, id_: str, at_s: float) -> State:
     lease = state.leases[id_]
     claim = lease.claim
-    holds = state.holds.get(claim.territory, ())
+    state = scheduling.without_lease(state, lease)
     return replace(
         state,
         leases=state.leases.delete(id_),
         held=state.held.removing(claim.territory, globs_of(claim.globs), id_),
         of_session=_without_id(state, claim.session, id_),
-        holds=state.holds.set(
-            claim.territory, (*holds[1 - HOLDS_REMEMBERED :], at_s - lease.granted_at_s)
-        ),
+        holds=with_hold(state.holds, lease, at_s),
     )
+
+
+def _downgraded(state: State, event: ev.Downgraded, recorded: ev.Recorded) -> State:
+    state = scheduling.downgraded(state, event, recorded)
+    session = state.leases[event.lease].claim.session
+    return _answered(state, session, event.key, event.request, event.lease, recorded.at_s)
 
 
 def _answered(
@@ -257,6 +290,11 @@ _CHANGES: dict[type[ev.Event], Callable[[State, Any, ev.Recorded], State]] = {
     ev.Lapsed: _lapsed,
     ev.Released: _released,
     ev.Revoked: _revoked,
+    ev.Recalled: scheduling.recalled,
+    ev.RecallEnded: scheduling.recall_ended,
+    ev.Downgraded: _downgraded,
+    ev.AdmissionSet: scheduling.admission_set,
+    ev.HoldSet: scheduling.hold_set,
     ev.Expired: _expired,
     ev.WritesRefused: _only_history,
     ev.ReleaseRefused: _only_history,

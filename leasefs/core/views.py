@@ -6,14 +6,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import asdict, replace
 
-from leasefs.core.answers import BLOCKERS_SHOWN, IntentAnswer, LeaseAnswer, SessionAnswer
+from leasefs.core import admission
+from leasefs.core.answers import (
+    BLOCKERS_SHOWN,
+    GlobPlace,
+    IntentAnswer,
+    LeaseAnswer,
+    RecallAnswer,
+    SessionAnswer,
+)
+from leasefs.core.estimating import estimate
 from leasefs.core.globs import globs_of
 from leasefs.core.inheriting import inherited
-from leasefs.core.queue import blockers, estimate_s, rank
+from leasefs.core.overlap import first_overlap
+from leasefs.core.queue import blockers, preceding_waiters, rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from leasefs.core.answers import Blocker
+    from leasefs.core.globs import Glob
     from leasefs.core.intents import IntentState
     from leasefs.core.records import Claim, Lease, Rescue, Session
     from leasefs.core.state import State
@@ -40,7 +52,7 @@ def lease_answer(state: State, lease_id: str, now_s: float) -> LeaseAnswer:
     """What became of the claim with this id; `ended` when it is neither held nor waiting."""
     lease = state.leases.get(lease_id)
     if lease is not None:
-        return replace(_held(lease, now_s), inherits=inherited(state, lease, now_s))
+        return replace(_held(state, lease, now_s), inherits=inherited(state, lease, now_s))
     claim = state.waiters.get(lease_id)
     if claim is not None:
         return _waiting(state, claim, now_s)
@@ -60,29 +72,87 @@ def _claimed(claim: Claim, state: str) -> LeaseAnswer:
         ttl_s=claim.ttl_s,
         priority=claim.priority,
         note=claim.note,
+        parent=claim.parent,
+        replaces=claim.replaces,
+        resumes=claim.resumes,
+        frozen_by=claim.frozen_by,
     )
 
 
-def _held(lease: Lease, now_s: float) -> LeaseAnswer:
-    state = "revoked" if lease.revoked_by else "lapsed" if lease.lapsed(now_s) else "granted"
+def _held(state: State, lease: Lease, now_s: float) -> LeaseAnswer:
+    how = "revoked" if lease.revoked_by else "lapsed" if lease.lapsed(now_s) else "granted"
+    ends_at_s = admission.hold_ends_at_s(state, lease)
     return replace(
-        _claimed(lease.claim, state),
+        _claimed(lease.claim, how),
         token=lease.token,
         expires_in_s=lease.expires_at_s - now_s,
         held_for_s=now_s - lease.granted_at_s,
         kept_by=lease.kept_by,
+        recall=recall_answer(lease, now_s),
+        delegated=tuple(
+            glob
+            for id_ in sorted(state.children.get(lease.id, ()))
+            for glob in state.leases[id_].claim.globs
+        ),
+        hold_ends_in_s=None if ends_at_s is None else ends_at_s - now_s,
+    )
+
+
+def recall_answer(lease: Lease, now_s: float) -> RecallAnswer | None:
+    """By when and for whom a lease must be given up; None if it need not be."""
+    recall = lease.recall
+    if recall is None:
+        return None
+    return RecallAnswer(
+        by=recall.by,
+        reason=recall.reason,
+        yields_in_s=max(0.0, recall.deadline_s - now_s),
+        may_ask_for_s=0.0 if recall.extended else recall.within_s,
+        cold=recall.cold,
+        claims=recall.claims,
     )
 
 
 def _waiting(state: State, claim: Claim, now_s: float) -> LeaseAnswer:
     found = blockers(state, claim, now_s)
+    if not found:
+        why = admission.held_back(state, claim, now_s)
+        found = () if why is None else (admission.blocker(claim, why),)
+    expected = estimate(state, claim, now_s) if found and found[0].kind != "admission" else None
+    since_s = claim.claimed_at_s if claim.queued_at_s is None else claim.queued_at_s
     return replace(
         _claimed(claim, "waiting"),
-        waiting_for_s=now_s - claim.claimed_at_s,
+        waiting_for_s=now_s - since_s,
         position=1 + sum(blocker.kind == "claim" for blocker in found),
-        eta_s=estimate_s(state, claim, found, now_s),
+        eta_s=expected.eta_s if expected else None,
+        eta_low_s=expected.low_s if expected else None,
+        eta_high_s=expected.high_s if expected else None,
+        eta_from=expected.holds if expected else 0,
         waits_for=found[:BLOCKERS_SHOWN],
+        places=_places(state, claim, found),
     )
+
+
+def _places(state: State, claim: Claim, found: tuple[Blocker, ...]) -> tuple[GlobPlace, ...]:
+    """Where the claim stands for each of its globs; for the only one that is said once."""
+    if len(claim.globs) == 1:
+        position = 1 + sum(blocker.kind == "claim" for blocker in found)
+        ids = tuple(blocker.id for blocker in found if blocker.id)
+        return (GlobPlace(claim.globs[0], position, ids[:BLOCKERS_SHOWN]),)
+    ahead = [waiter for waiter, _ in preceding_waiters(state, claim)]
+    all_ids = [blocker.id for blocker in found if blocker.id]
+    places: list[GlobPlace] = []
+    for text, glob in zip(claim.globs, globs_of(claim.globs), strict=True):
+        before = [one.id for one in ahead if first_overlap((glob,), globs_of(one.globs))]
+        stands = [id_ for id_ in all_ids if _meets(state, id_, glob)]
+        places.append(GlobPlace(text, 1 + len(before), tuple(stands[:BLOCKERS_SHOWN])))
+    return tuple(places)
+
+
+def _meets(state: State, id_: str, glob: Glob) -> bool:
+    lease = state.leases.get(id_)
+    claim = lease.claim if lease else state.waiters[id_]
+    return first_overlap((glob,), globs_of(claim.globs)) is not None
 
 
 def leases(state: State, territory: str | None, now_s: float) -> list[LeaseAnswer]:
@@ -93,7 +163,7 @@ def leases(state: State, territory: str | None, now_s: float) -> list[LeaseAnswe
         if territory is None or lease.claim.territory == territory
     ]
     held.sort(key=lambda lease: lease.token)
-    return [_held(lease, now_s) for lease in held]
+    return [_held(state, lease, now_s) for lease in held]
 
 
 def waiters(state: State, territory: str | None, now_s: float) -> list[LeaseAnswer]:
@@ -110,7 +180,10 @@ def waiters(state: State, territory: str | None, now_s: float) -> list[LeaseAnsw
 def over_path(state: State, territory: str, path: bytes, now_s: float) -> list[LeaseAnswer]:
     """Leases and waiters whose globs match `path`: holders first, then the queue in order."""
     return [
-        *(_held(state.leases[id_], now_s) for id_ in _matching_leases(state, territory, path)),
+        *(
+            _held(state, state.leases[id_], now_s)
+            for id_ in _matching_leases(state, territory, path)
+        ),
         *(
             answer
             for answer in waiters(state, territory, now_s)

@@ -18,6 +18,8 @@ from leasefs.core.events import AnyEvent, Recorded
 from leasefs.service import wire_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from leasefs.core.state import State
     from leasefs.store.port import Entry
 
@@ -44,11 +46,15 @@ class Record:
     data: bytes
 
     def heard_by(self) -> frozenset[str]:
-        """The sessions that it is about: whose it is and, of foreign writes, those whose ground was written."""
-        if not isinstance(self.event, ev.ForeignWrites):
-            return frozenset((self.session,))
-        holders = (change.session for change in self.event.changes if change.session)
-        return frozenset((self.session, *holders))
+        """The sessions that it is about: whose it is, whose ground was written, and who delegated or gets back."""
+        others: Iterable[str] = ()
+        if isinstance(self.event, ev.ForeignWrites):
+            others = (change.session for change in self.event.changes)
+        elif isinstance(self.event, ev.Granted):
+            others = (self.event.asked_by,)
+        elif isinstance(self.event, ev.Released | ev.Expired):
+            others = (self.event.returns_to,)
+        return frozenset((self.session, *filter(None, others)))
 
     def with_seq(self) -> bytes:
         """The object with its `seq` in front, as readers of the history get it."""
@@ -60,6 +66,16 @@ class UnknownEvent(Exception):
 
 
 _reader = wire_json.Reader(StoredEvent)
+_OF_A_LEASE = (
+    ev.Lapsed
+    | ev.Released
+    | ev.Revoked
+    | ev.Recalled
+    | ev.RecallEnded
+    | ev.Downgraded
+    | ev.HoldSet
+    | ev.Expired
+)
 
 
 def tag_of(event: AnyEvent) -> str:
@@ -109,7 +125,7 @@ def _whose(event: AnyEvent, before: State, after: State) -> tuple[str, str]:
     """The territory and session that an event is about; empty for the ledger's own."""
     if isinstance(event, ev.Granted | ev.Queued):
         return event.claim.territory, event.claim.session
-    if isinstance(event, ev.Lapsed | ev.Released | ev.Revoked | ev.Expired):
+    if isinstance(event, _OF_A_LEASE):
         return _whose_claim(event.lease, before, after)
     if isinstance(event, ev.Withdrawn):
         return _whose_claim(event.claim, before, after)
@@ -121,6 +137,8 @@ def _whose(event: AnyEvent, before: State, after: State) -> tuple[str, str]:
         return event.fresh.territory, ""
     if isinstance(event, ev.LedgerStarted):
         return "", ""
+    if isinstance(event, ev.AdmissionSet):
+        return event.territory, ""
     session = before.sessions.get(event.session) or after.sessions.get(event.session)
     return (session.territory if session else "", event.session)
 

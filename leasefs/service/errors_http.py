@@ -20,6 +20,8 @@ STATUS = {
     "not-holder": 403,
     "unknown-lease": 404,
     "conflict": 409,
+    "over-cap": 409,
+    "not-contained": 400,
     "deadlock": 409,
     "dirty": 409,
     "checks-failed": 409,

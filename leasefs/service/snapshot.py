@@ -6,6 +6,7 @@ rescues and notes.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,7 +15,18 @@ from msgspec import Struct
 
 from leasefs.core.globs import globs_of
 from leasefs.core.index import GlobIndex
-from leasefs.core.records import Claim, Fresh, HandOff, Intent, Lease, Rescue, Session, Tree
+from leasefs.core.lease import Mode
+from leasefs.core.records import (
+    Admission,
+    Claim,
+    Fresh,
+    HandOff,
+    Intent,
+    Lease,
+    Rescue,
+    Session,
+    Tree,
+)
 from leasefs.core.state import State
 from leasefs.core.uncommitted import Uncommitted, work_id
 from leasefs.service import wire_json
@@ -24,9 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 T = TypeVar("T", HandOff, Rescue, Fresh)
-FORMAT = 2
-# Before intents there was format 1, whose fields are all in format 2.
-_READABLE = frozenset({1, FORMAT})
+FORMAT = 3
+# All that formats 1 (before intents) and 2 (before admission and recall) have is in format 3.
+_READABLE = frozenset({1, 2, FORMAT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +77,7 @@ class _Written(Struct, frozen=True):
     trees: tuple[_WrittenTree, ...] = ()
     rescues: tuple[Rescue, ...] = ()
     notes: tuple[HandOff, ...] = ()
+    admission: dict[str, Admission] = {}
 
 
 class _Format(Struct, frozen=True):
@@ -97,6 +110,7 @@ def written(saved: Saved) -> bytes:
             ),
             rescues=tuple(one for ones in state.rescues.values() for one in ones.values()),
             notes=tuple(one for ones in state.notes.values() for one in ones.values()),
+            admission=dict(state.admission),
         )
     )
 
@@ -141,7 +155,28 @@ def _state(file: _Written) -> State:
         rescued=_ground((one.territory, one.globs, one.id) for one in file.rescues),
         notes=_by_territory(file.notes, lambda note: note.lease),
         noted=_ground((one.territory, one.globs, one.lease) for one in file.notes),
+        admission=Map(file.admission),
+        recalled=Map({lease.id: None for lease in file.leases if lease.recall is not None}),
+        children=_children(file.leases),
+        exclusive=_exclusive(file.leases),
     )
+
+
+def _children(leases: tuple[Lease, ...]) -> Map[str, Map[str, None]]:
+    found: dict[str, dict[str, None]] = {}
+    for lease in leases:
+        if lease.claim.parent:
+            found.setdefault(lease.claim.parent, {})[lease.id] = None
+    return Map({parent: Map(ids) for parent, ids in found.items()})
+
+
+def _exclusive(leases: tuple[Lease, ...]) -> Map[str, int]:
+    live = (
+        lease.claim.territory
+        for lease in leases
+        if lease.claim.mode is Mode.EXCLUSIVE and not lease.lapse_recorded
+    )
+    return Map(Counter(live))
 
 
 def _uncommitted(file: _Written) -> Uncommitted:

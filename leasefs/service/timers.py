@@ -119,6 +119,9 @@ class Timers:
                 self._due.pop(ended, None)
             for key in _touched(record.event):
                 self._plan(key, state)
+            if isinstance(record.event, ev.AdmissionSet):  # its cap on holds is about all of them
+                for id_ in state.leases:
+                    self._plan((_LEASE, id_), state)
         if len(self._heap) > 2 * len(self._due) + SPARE_ENTRIES:
             self._heap = [(due_s, key) for key, due_s in self._due.items()]
             heapq.heapify(self._heap)
@@ -156,6 +159,8 @@ def _touched(event: ev.AnyEvent) -> Iterator[_Key]:
         yield _SESSION, event.claim.session
     elif isinstance(event, ev.Granted):
         yield _LEASE, event.claim.id
+    elif isinstance(event, ev.Recalled | ev.RecallEnded | ev.Revoked | ev.HoldSet):
+        yield _LEASE, event.lease
     elif isinstance(event, ev.SessionOpened):
         yield _SESSION, event.session.id
     elif isinstance(event, ev.Renewed):

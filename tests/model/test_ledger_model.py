@@ -346,7 +346,9 @@ class LedgerMachine(RuleBasedStateMachine):
             to |= {
                 lease.claim.session
                 for lease in state.leases.values()
-                if clash(waiter, lease.claim) and not lease.lapsed(now_s)
+                if clash(waiter, lease.claim)
+                and not lease.lapsed(now_s)
+                and not lease.revoked_by  # it ends whatever its holder waits for
             }
             to |= {
                 other.session

@@ -1,0 +1,142 @@
+"""Changing how ground is held: from exclusive to shared, and many regions at once (P6, P7).
+
+From shared to exclusive goes by a claim that `replaces` the shared lease: it waits its turn like any other, and two
+that both wait for each other to let go are told at once (deadlock).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leasefs.core import admission
+from leasefs.core.answers import RegionsAnswer
+from leasefs.core.claims import (
+    answered_before,
+    check_terms,
+    checked_globs,
+    conflict,
+    fingerprint,
+    obstacles,
+    session_of,
+)
+from leasefs.core.draft import Decision, Draft
+from leasefs.core.errors import InvalidRequest, LeaseLost, NotHolder, UnknownLease
+from leasefs.core.events import Downgraded
+from leasefs.core.globs import globs_of
+from leasefs.core.granting import settle, take
+from leasefs.core.lease import Mode
+from leasefs.core.overlap import first_overlap
+from leasefs.core.paths import text
+from leasefs.core.records import Claim, Session, replace
+from leasefs.core.views import lease_answer
+
+if TYPE_CHECKING:
+    from leasefs.core.commands import ClaimRegions, DowngradeLease
+
+MAX_REGIONS = 512
+
+
+def downgrade(draft: Draft, command: DowngradeLease) -> Decision:
+    """Share what was held alone: at once, as nobody who waits is worse off for it.
+
+    Raises:
+        NotHolder, UnknownLease, LeaseLost: the caller does not hold it, or not any more.
+        InvalidRequest: parts of it are delegated, or it is a part itself.
+    """
+    session = session_of(draft.state, command.session)
+    request = fingerprint("downgrade", command.lease)
+    before = answered_before(session, command.key, request)
+    if before is not None:
+        return draft.done(lease_answer(draft.state, before, draft.now_s))
+    lease = draft.state.leases.get(command.lease)
+    if lease is None:
+        raise UnknownLease(command.lease)
+    claim = lease.claim
+    if claim.session != session.id:
+        raise NotHolder(lease.id, claim.agent)
+    if lease.revoked_by or lease.lapsed(draft.now_s):
+        raise LeaseLost(
+            lease.id, f"revoked by {lease.revoked_by}" if lease.revoked_by else "lapsed"
+        )
+    if claim.parent or lease.id in draft.state.children:
+        raise InvalidRequest(
+            f"{lease.id} is delegated in part, or a part itself: release it instead"
+        )
+    if claim.mode is Mode.EXCLUSIVE:
+        draft.emit(Downgraded(lease.id, claim.agent, lease.token, command.key, request))
+        settle(draft, claim.territory, globs_of(claim.globs))
+    return draft.done(lease_answer(draft.state, lease.id, draft.now_s))
+
+
+def claim_regions(draft: Draft, command: ClaimRegions) -> Decision:
+    """Grant all of several leases or none, at once.
+
+    Raises:
+        ClaimConflict: one of them is held or waited for by somebody else, or two of them overlap.
+        OverCap: they are more than one agent may have.
+    """
+    session = session_of(draft.state, command.session)
+    claims = _claims(draft, command, session)
+    request = fingerprint("regions", [claim.globs for claim in claims], command.mode, command.ttl_s)
+    before = [answered_before(session, _key(command, n), request) for n in range(len(claims))]
+    if any(before):
+        return draft.done(_answers(draft, [id_ or "" for id_ in before]))
+    trial, ids = Draft(draft.state, draft.now_s), []
+    for number, (wanted, region) in enumerate(zip(claims, command.regions, strict=True)):
+        numbered = _numbered(wanted, trial.next_seq)
+        admission.check_caps(trial.state, numbered, region.share)
+        found = obstacles(trial.state, numbered, draft.now_s)
+        if found:
+            raise conflict(found)
+        take(trial, numbered, _key(command, number), request)
+        ids.append(numbered.id)
+    return trial.done(_answers(trial, ids))
+
+
+def _key(command: ClaimRegions, number: int) -> str:
+    return f"{command.key}/{number}"
+
+
+def _answers(draft: Draft, ids: list[str]) -> RegionsAnswer:
+    return RegionsAnswer(tuple(lease_answer(draft.state, id_, draft.now_s) for id_ in ids))
+
+
+def _claims(draft: Draft, command: ClaimRegions, session: Session) -> list[Claim]:
+    if not 1 <= len(command.regions) <= MAX_REGIONS:
+        raise InvalidRequest(f"1 to {MAX_REGIONS} regions at once, not {len(command.regions)}")
+    found: list[Claim] = []
+    for region in command.regions:
+        check_terms(command.ttl_s, command.priority, region.note)
+        texts = tuple(glob.text for glob in checked_globs(region.globs))
+        found.append(
+            Claim(
+                id="",
+                territory=session.territory,
+                session=session.id,
+                agent=session.agent,
+                harness=session.harness,
+                globs=texts,
+                mode=command.mode,
+                ttl_s=command.ttl_s,
+                priority=command.priority,
+                claimed_at_s=draft.now_s,
+                claimed_seq=0,
+                note=region.note,
+            )
+        )
+    _check_apart(found)
+    return found
+
+
+def _check_apart(claims: list[Claim]) -> None:
+    for number, one in enumerate(claims):
+        for other in claims[number + 1 :]:
+            met = first_overlap(globs_of(one.globs), globs_of(other.globs))
+            if met is not None:
+                raise InvalidRequest(
+                    f"two regions overlap: {met[0].text} and {met[1].text} both match {text(met[2])!r}"
+                )
+
+
+def _numbered(claim: Claim, seq: int) -> Claim:
+    return replace(claim, id=f"L{seq}", claimed_seq=seq)
