@@ -1,7 +1,8 @@
 """The lessee: one session of one agent, as its mount sees it (the mount's `Holdings`).
 
 What stands where: `trust` what is held and until when (P3), `uses` what keeps it alive (P4), `heartbeats`
-and `own_events` the two loops that talk to the ledger, `refusal_report` the third, which only tells.
+and `own_events` the two loops that talk to the ledger, `refusal_report` the third, which only tells; `adopting`
+how leases come into the view, `leaving` how they go.
 The ledger may be away, stopped, or started anew at any time: writes go on inside trust (P12), nothing
 new is granted, and when it is back the same session goes on with the same id and secret.
 """
@@ -9,28 +10,22 @@ new is granted, and when it is back the same session goes on with the same id an
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
 from leasefs.client import api
+from leasefs.client.adopting import Adopting
 from leasefs.client.heartbeats import Heartbeats
+from leasefs.client.leaving import Leaving
 from leasefs.client.own_events import OwnEvents
 from leasefs.client.refusal_report import RefusalReport
 from leasefs.client.trust import Trust
 from leasefs.client.uses import Uses
-from leasefs.core.errors import (
-    LeasefsError,
-    LeaseLost,
-    LedgerUnavailable,
-    SessionEnded,
-    UnknownLease,
-)
+from leasefs.core.errors import LeasefsError, SessionEnded, UnknownLease
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from leasefs.client.ids import Credentials
     from leasefs.client.transport import Transport
@@ -76,34 +71,38 @@ class Lessee:
         self._heartbeats = Heartbeats(
             self.session, transport, self._trust, self._uses, clock, self._session_ended
         )
+        self._adopting = Adopting(self.session, self._trust, self._uses, self._heartbeats, clock)
+        self._leaving = Leaving(self._trust, self._heartbeats, self._send)
         self._events = OwnEvents(
             self.session,
             transport,
             self._trust,
             self._heartbeats,
-            granted=self._heard_granted,
-            revoked=self._heard_revoked,
+            granted=self._adopting.heard_granted,
+            revoked=self._leaving.heard_revoked,
             foreign=lambda fact: self.heard_foreign(fact),
             back=self._ledger_is_back,
             revive=revive,
         )
         self._refusals = RefusalReport(transport, clock)
-        self._unreleased: dict[str, api.Call] = {}
-        self._claims_in_flight = 0
-        self._waiting: set[str] = set()
         self._over = False
-        self._heard_early: list[tuple[Mapping[str, Any], int]] = []
         self._change = trio.Event()
-        self._leaving, self._to_leave = trio.open_memory_channel[str](math.inf)
-        # Awaited with each revoked lease before its ground opens; nothing is written under it any more then.
-        self.before_leaving: Callable[[str], Awaitable[None]] | None = None
         # Hears of foreign writes on this session's ground, as `core.events.ForeignWrites` has them.
         self.heard_foreign: Callable[[Mapping[str, Any]], None] = lambda _: None
-        # Awaited with the globs of each new exclusive lease before anything is written under it.
-        self.before_adopting: Callable[[list[str]], Awaitable[None]] | None = None
-        self._adopting, self._to_adopt = trio.open_memory_channel[tuple[Mapping[str, Any], int]](
-            math.inf
-        )
+
+    def guard_ground(
+        self,
+        before_adopting: Callable[[list[str]], Awaitable[None]],
+        before_leaving: Callable[[str], Awaitable[None]],
+    ) -> None:
+        """Have ground seen to at both ends.
+
+        Args:
+            before_adopting: awaited with the globs of each new exclusive lease before anything is written under it.
+            before_leaving: awaited with each revoked lease before its ground opens; nothing is written under it then.
+        """
+        self._adopting.before = before_adopting
+        self._leaving.before = before_leaving
 
     # -- Holdings -------------------------------------------------------------------------------
 
@@ -155,8 +154,8 @@ class Lessee:
             nursery.start_soon(self._heartbeats.run)
             nursery.start_soon(self._events.run)
             nursery.start_soon(self._refusals.run)
-            nursery.start_soon(self._leave)
-            nursery.start_soon(self._adopt)
+            nursery.start_soon(self._leaving.run)
+            nursery.start_soon(self._adopting.run)
 
     async def end(self, within_s: float = 2.0) -> None:
         """End the session, its leases are free at once; given up after `within_s`."""
@@ -194,23 +193,17 @@ class Lessee:
             LeasefsError: what the ledger refused, or that it is away; then nothing is granted (P12).
         """
         sent_s = self._clock.now_s()
-        self._claims_in_flight += 1
-        try:
+        with self._adopting.claiming():
             answer = await self._send(call)
             if answer["state"] == "waiting":
-                self._waiting.add(answer["lease"])
-            return await self._settled(answer, sent_s)
-        finally:
-            self._claims_in_flight -= 1
-            early, self._heard_early = self._heard_early, []
-            for claim, token in early:
-                self._heard_granted(claim, token)
+                self._adopting.waits(answer["lease"])
+            return await self._adopting.settled(answer, sent_s)
 
     async def waited(self, lease_id: str, wait_s: float) -> api.Body:
         """`api.lease` for a claim of this session: what is granted is in the view before this returns."""
         sent_s = self._clock.now_s()
         answer = await self._send(api.lease(lease_id, wait_s=wait_s))
-        return await self._settled(answer, sent_s)
+        return await self._adopting.settled(answer, sent_s)
 
     async def release(
         self,
@@ -230,18 +223,7 @@ class Lessee:
             LeasefsError: what the ledger refused.
         """
         call = api.release(lease_id, key=key, require=require, dirty=dirty, note=note)
-        if self._trust.lease(lease_id) is not None:
-            self._trust.lost(lease_id, "released")
-        try:
-            return await self._send(call)
-        except LedgerUnavailable as error:
-            if self._trust.why_ended(lease_id) is not None:
-                self._unreleased[lease_id] = call
-            raise LedgerUnavailable(
-                f"nothing is written under {lease_id} any more, but the ledger could not be told: "
-                f"{error.message}; it will be when it is back",
-                **error.details,
-            ) from error
+        return await self._leaving.release(lease_id, call)
 
     async def renew_all(self) -> api.Body:
         """Renew everything held, used or not: a HeartbeatAnswer.
@@ -283,77 +265,10 @@ class Lessee:
     async def _send(self, call: api.Call) -> api.Body:
         return await self._transport.send(call, timeout_s=REQUEST_TIMEOUT_S)
 
-    async def _settled(self, answer: api.Body, sent_s: float) -> api.Body:
-        """Take a grant into the view; one that was waited for is confirmed by a heartbeat first."""
-        if answer["state"] not in {"granted", "lapsed"} or answer["session"] != self.session:
-            return answer
-        await self._prepare(answer)
-        taken = self._trust.granted(answer, sent_s)
-        if not taken and self._trust.why_ended(answer["lease"]) is None:
-            raise LeaseLost(
-                answer["lease"],
-                f"its token {answer['token']} is no newer than earlier ones, so this is not the log that the "
-                "mount began with; mount again",
-            )
-        lease = self._trust.lease(answer["lease"])
-        if lease is not None and self._clock.now_s() >= lease.trusted_until_s:
-            await self._heartbeats.renew([lease.lease_id])
-        elif lease is not None:
-            self._uses.renewed(lease.token, sent_s)
-        if self._trust.lease(answer["lease"]) is None:
-            return {**answer, "state": "ended"}
-        return answer
-
-    def _heard_granted(self, claim: Mapping[str, Any], token: int) -> None:
-        """Of our own event: take it over by a heartbeat, unless its answer is about to come anyway."""
-        lease_id = claim["id"]
-        if self._trust.lease(lease_id) is not None or self._trust.why_ended(lease_id) is not None:
-            return
-        if self._claims_in_flight and lease_id not in self._waiting:
-            self._heard_early.append((claim, token))
-            return
-        self._waiting.discard(lease_id)
-        if self.before_adopting is None:
-            self._heartbeats.heard_granted(claim, token)
-        else:
-            self._adopting.send_nowait((claim, token))
-
-    async def _adopt(self) -> None:
-        """Take over what was waited for, once its ground is ready for it."""
-        async for claim, token in self._to_adopt:
-            await self._prepare(claim)
-            self._heartbeats.heard_granted(claim, token)
-
-    async def _prepare(self, claim: Mapping[str, Any]) -> None:
-        id_ = claim.get("lease") or claim["id"]
-        is_new = self._trust.lease(id_) is None and self._trust.why_ended(id_) is None
-        if self.before_adopting is not None and is_new and claim["mode"] == "exclusive":
-            await self.before_adopting(claim["globs"])
-
-    def _heard_revoked(self, lease_id: str) -> None:
-        if self.before_leaving is None:
-            self._heartbeats.drop(lease_id)
-        else:
-            self._leaving.send_nowait(lease_id)
-
-    async def _leave(self) -> None:
-        """Let go of revoked leases, one after the other, once what was done under them is safe (P9)."""
-        async for lease_id in self._to_leave:
-            if self.before_leaving is not None:
-                await self.before_leaving(lease_id)
-            self._heartbeats.drop(lease_id)
-
     async def _ledger_is_back(self) -> None:
         """It gives holders little time to reclaim after a restart, so reclaim first."""
         self._heartbeats.retry_now()
-        for lease_id, call in list(self._unreleased.items()):
-            try:
-                await self._send(call)
-            except LedgerUnavailable:
-                return
-            except LeasefsError as error:
-                log.info("%s needs no release any more: %s", lease_id, error.message)
-            del self._unreleased[lease_id]
+        await self._leaving.tell()
 
     def _changed(self) -> None:
         self._uses.keep_only(self.view.by_token)

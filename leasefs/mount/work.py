@@ -129,8 +129,7 @@ class Work:
 
     async def run(self) -> None:
         """Report, look, rescue and recover, until cancelled."""
-        self._lessee.before_leaving = self._before_leaving
-        self._lessee.before_adopting = self._before_adopting
+        self._lessee.guard_ground(self._before_adopting, self._before_leaving)
         async with trio.open_nursery() as nursery:
             for task in (
                 self.report.run,
