@@ -12,7 +12,7 @@ import os
 import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leasefs.client import api, paths
+from leasefs.client import api_fresh, paths
 from leasefs.client.blocking import Link
 from leasefs.client.names import agent_name, host_name
 from leasefs.core.errors import InvalidRequest, LeasefsError
@@ -104,7 +104,7 @@ def reason(here: Ground, check: Check, content: Content) -> Reason:
     if content.doubt:
         return Reason("doubt", f"{content.doubt}, so nothing is known to be fresh")
     try:
-        found = here.link.send(api.fresh(here.territory, check.key))["fresh"]
+        found = here.link.send(api_fresh.fresh(here.territory, check.key))["fresh"]
     except LeasefsError as error:
         return Reason("ledger", f"whether it is fresh could not be asked: {error.message}")
     if not found:
@@ -129,7 +129,7 @@ def _compared(here: Ground, check: Check, content: Content, last: Mapping[str, A
 
 def record(here: Ground, check: Check, content: Content, took_s: float) -> str:
     """Remember a success. Why it could not be, or ""."""
-    call = api.record_fresh(
+    call = api_fresh.record_fresh(
         territory=here.territory,
         key=check.key,
         content=content.digest,

@@ -1,5 +1,6 @@
 """The ledger's verbs as plain values: one function per verb makes a `Call`, `answer` reads the reply.
 
+Verbs that share ground out are in `api_scheduling`, those about checks in `api_fresh`.
 No socket here and no second twin of a verb: the blocking and the trio transport only carry Calls.
 Kept free of msgspec and trio, because the command line's start time counts. The struct of an answer,
 where one is named, stands in `leasefs.core.answers`.
@@ -60,18 +61,18 @@ def open_session(
 
 def end_session(session: str) -> Call:
     """End the caller's session: all that it holds is free at once."""
-    return Call("DELETE", f"/v1/sessions/{_quoted(session)}", needs_session=True)
+    return Call("DELETE", f"/v1/sessions/{quoted(session)}", needs_session=True)
 
 
 def sessions(territory: str | None = None) -> Call:
     """All sessions: `{"sessions": [SessionAnswer]}`."""
-    return Call("GET", "/v1/sessions" + _query(territory=territory))
+    return Call("GET", "/v1/sessions" + query(territory=territory))
 
 
 def heartbeat(session: str, renew: Iterable[Body] = (), dropped: Iterable[str] = ()) -> Call:
     """Renew leases `{lease, token, kept_by}` and name revoked ones that are no longer trusted."""
     body: Body = {"renew": list(renew), "dropped": list(dropped)}
-    return Call("POST", f"/v1/sessions/{_quoted(session)}/heartbeat", body, needs_session=True)
+    return Call("POST", f"/v1/sessions/{quoted(session)}/heartbeat", body, needs_session=True)
 
 
 def claim(
@@ -83,8 +84,15 @@ def claim(
     priority: int = 0,
     wait: bool = False,
     note: str = "",
+    recall_within_s: float | None = None,
+    replaces: str = "",
+    share: float | None = None,
 ) -> Call:
-    """Ask for a lease over all globs or none; the answer is a LeaseAnswer, granted or waiting."""
+    """Ask for a lease over all globs or none; the answer is a LeaseAnswer, granted or waiting.
+
+    With `recall_within_s` (and `wait`) holders of lower priority must yield within so many seconds. `replaces` is
+    a shared lease to upgrade. `share` is the part of all files under the globs, 0 to 1, where that is capped.
+    """
     body: Body = {
         "key": key,
         "globs": list(globs),
@@ -94,53 +102,68 @@ def claim(
         "wait": wait,
         "note": note,
     }
+    if recall_within_s is not None:
+        body["recall_within_s"] = recall_within_s
+    if replaces:
+        body["replaces"] = replaces
+    if share is not None:
+        body["share"] = share
     return Call("POST", "/v1/leases", body, needs_session=True)
 
 
 def leases(territory: str | None = None) -> Call:
     """All held leases: `{"leases": [LeaseAnswer]}`."""
-    return Call("GET", "/v1/leases" + _query(territory=territory))
+    return Call("GET", "/v1/leases" + query(territory=territory))
 
 
 def lease(lease_id: str, wait_s: float = 0.0) -> Call:
     """One lease or waiter; with `wait_s` (at most 300) answered when it stops waiting, by push."""
-    path = f"/v1/leases/{_quoted(lease_id)}" + _query(wait_s=f"{wait_s:g}" if wait_s else None)
+    path = f"/v1/leases/{quoted(lease_id)}" + query(wait_s=f"{wait_s:g}" if wait_s else None)
     return Call("GET", path, patience_s=wait_s)
 
 
 def release(
-    lease_id: str, *, key: str, require: str | None = None, dirty: str = "refuse", note: str = ""
+    lease_id: str,
+    *,
+    key: str,
+    require: str | None = None,
+    dirty: str = "refuse",
+    note: str = "",
+    commit: str = "",
+    again: bool = False,
 ) -> Call:
     """Give back a lease, or withdraw a waiting claim.
 
     `require` (none, committed, pushed) is what its intents must have come to: if None, what the mount's project
-    asks for, of a ledger committed. `dirty` (refuse, keep, force,
-    rescued; to a mount's control socket also rescue) what to do if they have not; `note` is for whoever
-    holds the ground next.
+    asks for, of a ledger committed. `dirty` (refuse, keep, force, rescued; to a mount's control socket also rescue)
+    what to do if they have not; `note` and `commit`, what was checked out, are for whoever holds the ground next.
+    With `again` a lease that was recalled is claimed again at once.
     """
-    query = _query(
+    wishes = query(
         key=key,
         require=require,
         dirty=None if dirty == "refuse" else dirty,
         note=note or None,
+        commit=commit or None,
+        again="true" if again else None,
     )
-    return Call("DELETE", f"/v1/leases/{_quoted(lease_id)}" + query, needs_session=True)
+    return Call("DELETE", f"/v1/leases/{quoted(lease_id)}" + wishes, needs_session=True)
 
 
 def revoke(lease_id: str, *, by: str = "") -> Call:
     """As operator, end somebody's lease; `by` says in words on whose behalf."""
     body: Body = {"by": by} if by else {}
-    return Call("POST", f"/v1/leases/{_quoted(lease_id)}/revoke", body)
+    return Call("POST", f"/v1/leases/{quoted(lease_id)}/revoke", body)
 
 
 def queue(territory: str | None = None) -> Call:
     """All waiters in the order of service: `{"waiters": [LeaseAnswer]}`."""
-    return Call("GET", "/v1/queue" + _query(territory=territory))
+    return Call("GET", "/v1/queue" + query(territory=territory))
 
 
 def who(territory: str, path: str) -> Call:
     """Who holds, then who waits for `path` (str with surrogateescape): `{"leases": [LeaseAnswer]}`."""
-    return Call("GET", "/v1/who" + _query(territory=territory, path=path))
+    return Call("GET", "/v1/who" + query(territory=territory, path=path))
 
 
 def report_refusals(refusals: Iterable[Body]) -> Call:
@@ -186,7 +209,7 @@ def intents(territory: str | None = None, **wanted: str | None) -> Call:
 
     `wanted` are `agent`, `tree`, `lease`, `state`, and `limit`.
     """
-    return Call("GET", "/v1/intents" + _query(territory=territory, **wanted))
+    return Call("GET", "/v1/intents" + query(territory=territory, **wanted))
 
 
 def report_foreign_writes(
@@ -218,44 +241,12 @@ def report_rescue(rescue: Body, contained: Iterable[str] | None = None) -> Call:
 
 def rescues(territory: str | None = None) -> Call:
     """All rescues, newest first: `{"rescues": [Rescue]}`."""
-    return Call("GET", "/v1/rescues" + _query(territory=territory))
+    return Call("GET", "/v1/rescues" + query(territory=territory))
 
 
 def drop_rescue(rescue_id: str) -> Call:
     """Forget a rescue: `{"dropped": whether there was one}`."""
-    return Call("DELETE", f"/v1/rescues/{_quoted(rescue_id)}", needs_session=True)
-
-
-def fresh(territory: str, key: str | None = None) -> Call:
-    """The last success of each check, or under `key`: `{"fresh": [FreshAnswer]}`."""
-    return Call("GET", "/v1/fresh" + _query(territory=territory, key=key))
-
-
-def record_fresh(
-    *,
-    territory: str,
-    key: str,
-    content: str,
-    command: str,
-    globs: Iterable[str],
-    files: int,
-    agent: str,
-    host: str,
-    took_s: float,
-) -> Call:
-    """A check succeeded on `files` files. `content` and `command` are SHA-256 digests, in hexadecimal."""
-    body: Body = {
-        "territory": territory,
-        "key": key,
-        "content": content,
-        "command": command,
-        "globs": list(globs),
-        "files": files,
-        "agent": agent,
-        "host": host,
-        "took_s": took_s,
-    }
-    return Call("POST", "/v1/fresh", body)
+    return Call("DELETE", f"/v1/rescues/{quoted(rescue_id)}", needs_session=True)
 
 
 def batch(requests: Iterable[Body]) -> Call:
@@ -372,7 +363,7 @@ def _events_path(
     limit: int | None = None,
     follow: int | None = None,
 ) -> str:
-    return "/v1/events" + _query(
+    return "/v1/events" + query(
         after=str(after),
         limit=None if limit is None else str(limit),
         territory=territory,
@@ -382,15 +373,16 @@ def _events_path(
     )
 
 
-def _query(**fields: str | None) -> str:
-    given = [f"{name}={_quoted(value)}" for name, value in fields.items() if value is not None]
+def query(**fields: str | None) -> str:
+    """A query string of those fields that are given, with its question mark; empty if none is."""
+    given = [f"{name}={quoted(value)}" for name, value in fields.items() if value is not None]
     return "?" + "&".join(given) if given else ""
 
 
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
-def _quoted(value: str) -> str:
+def quoted(value: str) -> str:
     """Percent-encoded (RFC 3986). `urllib.parse` would cost the command line 5 ms for this line."""
     raw = value.encode("utf-8", "surrogateescape")
     return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in raw)

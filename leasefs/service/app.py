@@ -16,6 +16,8 @@ from leasefs.service import (
     routes_events,
     routes_fresh,
     routes_leases,
+    routes_operating,
+    routes_scheduling,
     routes_sessions,
     routes_trees,
 )
@@ -50,6 +52,8 @@ STALL_S = 30.0
 DESCRIBED: tuple[Route[Any, Any], ...] = (
     *routes_sessions.ROUTES,
     *routes_leases.ROUTES,
+    *routes_scheduling.ROUTES,
+    *routes_operating.ROUTES,
     *routes_trees.ROUTES,
     *routes_events.ROUTES,
     *routes_fresh.ROUTES,
@@ -96,8 +100,9 @@ class LedgerApp:
         require_peer(call.connection, self._ledger.own_uid)
         route, call.params = self._router.find(scope["method"], scope["path"])
         raw = await read_body(call.receive, route.body_limit_bytes)
-        if route.auth is Auth.SESSION:
-            call.session = authenticated(self._ledger.state, call.header(b"authorization"))
+        authorization = call.header(b"authorization")
+        if route.auth is Auth.SESSION or (route.auth is Auth.EITHER and authorization is not None):
+            call.session = authenticated(self._ledger.state, authorization)
         body = _NO_BODY if route.body is None else body_of(route.body, raw)
         if route.body is None and raw:
             raise HttpProblem(400, "invalid", "this request takes no body")

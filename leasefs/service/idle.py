@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leasefs.core.clock import Clock
+    from leasefs.core.records import Lease
     from leasefs.core.state import State
 
 LOOK_EVERY_S = 1.0
@@ -19,13 +20,18 @@ LOOK_EVERY_S = 1.0
 def in_use(state: State, now_s: float) -> bool:
     """Whether a live lease, a live session or a waiter needs the ledger.
 
-    A lapsed lease does not: it stays in the log, and the ledger that starts next gives it back (P5).
+    A lapsed lease does not: it stays in the log, and the ledger that starts next gives it back (P5). Nor does a
+    freeze: whoever would have to be stopped by it starts the ledger, and that knows of it.
     """
     return (
         len(state.waiters) > 0
-        or any(not lease.lapsed(now_s) for lease in state.leases.values())
+        or any(_is_live(lease, now_s) for lease in state.leases.values())
         or any(is_live(session, now_s) for session in state.sessions.values())
     )
+
+
+def _is_live(lease: Lease, now_s: float) -> bool:
+    return not lease.lapsed(now_s) and not lease.claim.frozen_by
 
 
 class IdleWatch:

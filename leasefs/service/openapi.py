@@ -92,6 +92,8 @@ def _operation(
         operation["requestBody"] = {"required": True, "content": {"application/json": content}}
     if one.auth is Auth.SESSION:
         operation["security"] = [{"session": []}]
+    elif one.auth is Auth.EITHER:
+        operation["security"] = [{"session": []}, {}]
     return operation
 
 
@@ -123,7 +125,7 @@ def _refusals(one: Route[Any, Any], schemas: dict[Any, Any]) -> dict[str, Any]:
     codes: dict[int, list[str]] = {}
     for code in ("denied", *one.refusals):
         codes.setdefault(STATUS[code], []).append(code)
-    if one.auth is Auth.SESSION:
+    if one.auth in {Auth.SESSION, Auth.EITHER}:
         codes.setdefault(401, []).append("denied")
     content = {"application/json": {"schema": schemas[ErrorBody]}}
     return {

@@ -29,6 +29,12 @@ class Waiters(Struct, frozen=True):
     waiters: list[LeaseAnswer]
 
 
+class Freezes(Struct, frozen=True):
+    """What is frozen or about to be, oldest first."""
+
+    freezes: list[LeaseAnswer]
+
+
 class Successes(Struct, frozen=True):
     """Last successes, by key."""
 

@@ -26,6 +26,7 @@ SmallInt = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Pid = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Secret = Annotated[str, Meta(min_length=32, max_length=256)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 WallTime = Annotated[float, Meta(ge=-1e12, le=1e12)]
 
 
@@ -74,6 +75,9 @@ class ClaimBody(Body, frozen=True):
     priority: SmallInt = 0
     wait: bool = False
     note: Line = ""
+    recall_within_s: float | None = None
+    replaces: Name = ""
+    share: Share | None = None
 
     def command(self, session: str) -> ClaimLease:
         """The command of this session."""
@@ -86,6 +90,9 @@ class ClaimBody(Body, frozen=True):
             self.priority,
             self.wait,
             self.note,
+            self.recall_within_s,
+            self.replaces,
+            self.share,
         )
 
 
@@ -157,6 +164,8 @@ class ReleaseOp(Body, frozen=True, tag_field="op", tag="release"):
     require: Require = Require.COMMITTED
     dirty: OnDirty = OnDirty.REFUSE
     note: Line = ""
+    commit: Name = ""
+    again: bool = False
 
     def command(self, session: str) -> ReleaseLease:
         """The command of this session."""
@@ -171,6 +180,8 @@ def _release(session: str, lease: str, wish: ReleaseOp | ReleaseQuery) -> Releas
         require=wish.require,
         on_dirty=wish.dirty,
         note=wish.note,
+        commit=wish.commit,
+        again=wish.again,
     )
 
 
@@ -239,12 +250,17 @@ class WaitQuery(Query, frozen=True):
 
 
 class ReleaseQuery(Query, frozen=True):
-    """The idempotency key of the release (P6), what its gate requires, and the note for the next holder."""
+    """The idempotency key of the release (P6), what its gate requires, and what the next holder is told.
+
+    With `again`, a lease that was recalled is claimed again in the same decision.
+    """
 
     key: Name
     require: Require = Require.COMMITTED
     dirty: OnDirty = OnDirty.REFUSE
     note: Line = ""
+    commit: Name = ""
+    again: bool = False
 
     def command(self, session: str, lease: str) -> ReleaseLease:
         """The command of this session for this lease."""

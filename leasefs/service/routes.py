@@ -21,11 +21,15 @@ BATCH_BODY_BYTES = 8192 * KIB
 
 
 class Auth(Enum):
-    """Who may call: anybody who may connect, a session by its secret, or an operator by their uid."""
+    """Who may call: anybody who may connect, a session by its secret, or an operator by their uid.
+
+    EITHER is a session if its secret is sent, and else an operator.
+    """
 
     PEER = "peer"
     SESSION = "session"
     OPERATOR = "operator"
+    EITHER = "session or operator"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from leasefs.core.paths import parse_path
 from leasefs.service.auth import operator_name
 from leasefs.service.context import Ledger, claim_status
 from leasefs.service.errors_http import error_body, status_of
+from leasefs.service.examples import CLAIM, ENDED, GRANTED, WAITING
 from leasefs.service.exchange import Answer, Call, json_answer, unless_disconnected
 from leasefs.service.replies import BatchAnswer, BatchItem, Leases, Waiters
 from leasefs.service.requests import (
@@ -103,69 +104,6 @@ async def who(ledger: Ledger, call: Call, body: Body, query: WhoQuery) -> Answer
     return json_answer(200, Leases(found))
 
 
-_CLAIM = {
-    "key": "9b2f0d1e",
-    "globs": ["packages/core/**"],
-    "mode": "exclusive",
-    "ttl_s": 1800.0,
-    "priority": 0,
-    "wait": True,
-    "note": "parser rewrite",
-}
-_GRANTED = {
-    "lease": "L42",
-    "state": "granted",
-    "agent": "agent-07",
-    "harness": "claude",
-    "session": "s-4f1c2a9be0d74c31",
-    "territory": "github.com/octo/widgets",
-    "globs": ["packages/core/**"],
-    "mode": "exclusive",
-    "ttl_s": 1800.0,
-    "token": 43,
-    "expires_in_s": 1800.0,
-    "held_for_s": 0.0,
-    "note": "parser rewrite",
-    "inherits": {
-        "note": {
-            "lease": "L17",
-            "agent": "agent-09",
-            "harness": "codex",
-            "globs": ["packages/**"],
-            "text": "the parser's tests are red on purpose, see TODO in parse.py",
-            "left_ago_s": 310.0,
-        },
-        "rescues": [],
-        "uncommitted": [],
-        "uncommitted_count": 0,
-    },
-}
-_WAITING = {
-    **{
-        name: _GRANTED[name]
-        for name in ("agent", "harness", "session", "territory", "globs", "mode", "ttl_s")
-    },
-    "lease": "L51",
-    "state": "waiting",
-    "waiting_for_s": 2.0,
-    "position": 1,
-    "eta_s": 240.0,
-    "waits_for": [
-        {
-            "id": "L40",
-            "kind": "lease",
-            "session": "s-77aa01b2c3d4e5f6",
-            "agent": "agent-09",
-            "harness": "codex",
-            "mode": "exclusive",
-            "glob": "packages/**",
-            "wanted": "packages/core/**",
-            "witness": "packages/core/a",
-            "expires_in_s": 900.0,
-        }
-    ],
-}
-_ENDED = {"lease": "L42", "state": "ended"}
 _WRITING = ("session-ended", "denied", "unavailable")
 
 ROUTES: tuple[Route[Any, Any], ...] = (
@@ -182,12 +120,14 @@ ROUTES: tuple[Route[Any, Any], ...] = (
             "bad-pattern",
             "bad-ttl",
             "key-reused",
+            "unknown-lease",
             "conflict",
+            "over-cap",
             "deadlock",
             *_WRITING,
         ),
-        example=_CLAIM,
-        example_answers={201: _GRANTED, 202: _WAITING, 200: _ENDED},
+        example=CLAIM,
+        example_answers={201: GRANTED, 202: WAITING, 200: ENDED},
     ),
     Route(
         "GET",
@@ -197,7 +137,7 @@ ROUTES: tuple[Route[Any, Any], ...] = (
         {200: Leases},
         query=TerritoryQuery,
         refusals=("invalid",),
-        example_answers={200: {"leases": [_GRANTED]}},
+        example_answers={200: {"leases": [GRANTED]}},
     ),
     Route(
         "GET",
@@ -207,7 +147,7 @@ ROUTES: tuple[Route[Any, Any], ...] = (
         {200: LeaseAnswer},
         query=WaitQuery,
         refusals=("invalid",),
-        example_answers={200: _WAITING},
+        example_answers={200: WAITING},
     ),
     Route(
         "DELETE",
@@ -218,7 +158,7 @@ ROUTES: tuple[Route[Any, Any], ...] = (
         auth=Auth.SESSION,
         query=ReleaseQuery,
         refusals=("invalid", "key-reused", "unknown-lease", "not-holder", "dirty", *_WRITING),
-        example_answers={200: _ENDED},
+        example_answers={200: ENDED},
     ),
     Route(
         "POST",
@@ -230,7 +170,7 @@ ROUTES: tuple[Route[Any, Any], ...] = (
         body=RevokeBody,
         refusals=("invalid", "unknown-lease", "unavailable"),
         example={"by": "release manager"},
-        example_answers={200: {**_GRANTED, "state": "revoked"}},
+        example_answers={200: {**GRANTED, "state": "revoked"}},
     ),
     Route(
         "POST",
@@ -244,12 +184,12 @@ ROUTES: tuple[Route[Any, Any], ...] = (
         refusals=("invalid", *_WRITING),
         example={
             "requests": [
-                {"op": "claim", **_CLAIM},
+                {"op": "claim", **CLAIM},
                 {"op": "release", "lease": "L42", "key": "17c4"},
             ]
         },
         example_answers={
-            200: {"answers": [{"status": 201, "body": _GRANTED}, {"status": 200, "body": _ENDED}]}
+            200: {"answers": [{"status": 201, "body": GRANTED}, {"status": 200, "body": ENDED}]}
         },
     ),
     Route(
@@ -260,7 +200,7 @@ ROUTES: tuple[Route[Any, Any], ...] = (
         {200: Waiters},
         query=TerritoryQuery,
         refusals=("invalid",),
-        example_answers={200: {"waiters": [_WAITING]}},
+        example_answers={200: {"waiters": [WAITING]}},
     ),
     Route(
         "GET",
@@ -270,6 +210,6 @@ ROUTES: tuple[Route[Any, Any], ...] = (
         {200: Leases},
         query=WhoQuery,
         refusals=("invalid", "bad-path"),
-        example_answers={200: {"leases": [_GRANTED, _WAITING]}},
+        example_answers={200: {"leases": [GRANTED, WAITING]}},
     ),
 )

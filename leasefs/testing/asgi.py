@@ -48,8 +48,12 @@ class AsgiClient:
         *,
         raw: bytes | None = None,
         headers: dict[str, str] | None = None,
+        stay: Callable[[], Awaitable[object]] | None = None,
     ) -> Reply:
-        """One request, its body as JSON or `raw`, and the whole answer."""
+        """One request, its body as JSON or `raw`, and the whole answer.
+
+        The caller hangs up as soon as its request is read, or when `stay` returns.
+        """
         data = raw if raw is not None else b"" if body is None else json.dumps(body).encode()
         sent: list[dict[str, Any]] = []
 
@@ -58,6 +62,8 @@ class AsgiClient:
         ]
 
         async def receive() -> dict[str, object]:
+            if stay is not None and not messages:
+                await stay()
             return messages.pop(0) if messages else {"type": "http.disconnect"}
 
         async def send(message: dict[str, Any]) -> None:

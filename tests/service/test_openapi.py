@@ -101,4 +101,6 @@ def test_query_parameters_are_those_that_are_decoded() -> None:
         ("require", "query", False),
         ("dirty", "query", False),
         ("note", "query", False),
+        ("commit", "query", False),
+        ("again", "query", False),
     }

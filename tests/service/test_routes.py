@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import pwd
 from typing import TYPE_CHECKING, Any
@@ -142,17 +141,8 @@ def test_a_long_poll_ends_in_time_and_when_its_caller_leaves(serving: Any) -> No
 
 async def _patient(client: AsgiClient, path: str) -> Any:
     """Ask, and stay on the line."""
-    sent = []
-    asked = [{"type": "http.request", "body": b""}]
-
-    async def receive() -> Any:
-        return asked.pop() if asked else await asyncio.Event().wait()
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    await client.app(client._scope("GET", path, {}), receive, send)
-    return sent[0]["status"], json.loads(sent[1]["body"])
+    reply = await client.ask("GET", path, stay=asyncio.Event().wait)
+    return reply.status, reply.json
 
 
 def test_heartbeat_renews_and_tells_what_is_lost(serving: Any) -> None:
