@@ -8,7 +8,6 @@ one is out of it before the ledger is asked. The rest is about the mount itself.
 from __future__ import annotations
 
 import os
-import pwd
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ from leasefs.core.errors import (
 )
 from leasefs.mount.control_files import lease_facts, refusal_facts
 from leasefs.mount.control_http import Answer, Request, Streaming, Told, TooLarge
+from leasefs.mount.control_operating import is_operating, passed_on
 from leasefs.mount.giving_back import GivingBack, Wanted
 
 if TYPE_CHECKING:
@@ -42,7 +42,12 @@ Release = Callable[[str, str, Mapping[str, str]], Awaitable[api.Body]]
 LONGEST_WAIT_S = 300.0
 STREAM_SILENCE_S = 50.0
 _FORWARD_TIMEOUT_S = 10.0
-_READS = frozenset({"leases", "queue", "who", "sessions", "status", "events", "intents", "rescues"})
+_READS = frozenset(
+    {
+        *("leases", "queue", "who", "sessions", "status", "events", "intents", "rescues"),
+        *("admission", "freezes"),
+    }
+)
 
 # The ledger's own table, for the codes that can come through here; what is not named is a 400.
 STATUS_OF = {
@@ -50,6 +55,7 @@ STATUS_OF = {
     "agent-busy": 409,
     "session-ended": 401,
     "conflict": 409,
+    "over-cap": 409,
     "deadlock": 409,
     "not-holder": 403,
     "unknown-lease": 404,
@@ -131,15 +137,16 @@ class ControlServer:
                 f"this mount belongs to another user; user {request.peer.uid} may not use its leases",
                 uid=request.peer.uid,
             )
-        match request.path.removeprefix("/v1/").split("/"):
+        parts = request.path.removeprefix("/v1/").split("/")
+        if is_operating(request.method, parts):
+            return 200, await self._forward(passed_on(request))
+        match parts:
             case ["mount", *rest]:
                 return await self._mount(request, "/".join(rest))
             case ["leases"] if request.method == "POST":
                 return await self._claim(request)
             case ["leases", lease_id]:
                 return await self._lease(request, lease_id)
-            case ["leases", lease_id, "revoke"]:
-                return await self._revoke(request, lease_id)
             case ["rescues", rescue_id] if request.method == "DELETE":
                 return 200, await self._forward(api.drop_rescue(rescue_id))
             case ["rescues", rescue_id]:
@@ -183,15 +190,6 @@ class ControlServer:
             query = dict(request.query)
             return 200, await self._give_back(lease_id, query.pop("key", "") or new_key(), query)
         raise _wrong_method(request)
-
-    async def _revoke(self, request: Request, lease_id: str) -> Answer:
-        """Only for those who could ask the ledger themselves: it would act with the daemon's power."""
-        if request.method != "POST":
-            raise _wrong_method(request)
-        if request.peer.uid not in {0, os.geteuid()}:
-            raise Denied("only the mount's own user may revoke through it")
-        by = (request.body or {}).get("by") or _user_name(request.peer.uid)
-        return 200, await self._forward(api.revoke(lease_id, by=str(by)))
 
     async def _drop_rescue(self, request: Request, rescue_id: str) -> Answer:
         if request.method != "DELETE":
@@ -315,10 +313,3 @@ def _wait_s(request: Request) -> float:
 
 def _wrong_method(request: Request) -> WrongMethod:
     return WrongMethod(f"{request.path} is not for {request.method}")
-
-
-def _user_name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"uid {uid}"

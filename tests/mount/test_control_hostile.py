@@ -30,6 +30,13 @@ PATHS = (
     *("/v1/status", "/v1/status?%ff=%fe", "/v1/events", "/v1/events?follow=1&after=-1"),
     *("/v1/events?follow=1&after=99999", "/v1/mount", "/v1/mount/", "/v1/mount//"),
     *("/v1/mount/heartbeat", "/v1/mount/uses", "/v1/mount/leave", "/v1/mount/x", "/", "//", "*"),
+    *(
+        "/v1/leases/L1/recall",
+        "/v1/leases/%ff/hold",
+        "/v1/admission",
+        "/v1/admission?territory=%ff",
+    ),
+    *("/v1/freezes", "/v1/freezes/L1", "/v1/freezes/%ff?by=%ff", "/v1/leases/L1/revoke?x=1"),
     *("/v1/leases/L9?wait_s=nan", "/v1/leases/L9?wait_s=0&wait_s=1", "/v1/leases/" + "x" * 3000),
 )
 NAMES = ("lease", "pid", "program", "key", "globs", "mode", "ttl_s", "priority", "wait", "note")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasefs.client import api
+from leasefs.client import api, api_scheduling
 from leasefs.client.address import parse_url
 from leasefs.client.blocking import Link
 from leasefs.client.ids import new_key
@@ -168,6 +168,24 @@ def test_the_owner_of_the_tree_uses_a_mount_that_root_made(world: World) -> None
         assert asked_as(1234, api.revoke(lease), agent.about["control"]).startswith(
             "Denied: only the"
         )
+
+
+def test_what_operators_ask_is_passed_on_to_the_ledger(agent: Agent) -> None:
+    """The limits and freezes of a territory are the ledger's business, whoever is nearest is asked."""
+    territory = agent.about["territory"]
+    send = agent.control.send
+    limited = send(api_scheduling.set_admission(territory, {"max_leases": 9}, by="ann"))
+    assert limited["admission"]["by"].endswith(" (ann)")
+    assert send(api_scheduling.admission(territory))["admission"]["max_leases"] == 9
+    lease = agent.claim("src/a")["lease"]
+    assert send(api_scheduling.hold(lease, 60.0))["hold_ends_in_s"] == pytest.approx(60.0, abs=5.0)
+    freeze = api_scheduling.freeze(["src/b"], territory=territory, key=new_key(), reason="split it")
+    frozen = send(freeze)
+    listed = send(api_scheduling.freezes(territory))["freezes"]
+    assert [(one["lease"], one["note"]) for one in listed] == [(frozen["lease"], "split it")]
+    assert send(api_scheduling.unfreeze(frozen["lease"]))["state"] == "ended"
+    with pytest.raises(UnknownLease):
+        send(api_scheduling.recall(frozen["lease"]))
 
 
 def test_what_a_claim_granted_is_in_force_when_the_answer_comes(agent: Agent) -> None:

@@ -1,0 +1,56 @@
+"""What operators ask of the ledger through a mount: passed on, for those who could ask it themselves.
+
+The ledger takes the daemon for who asks, so nobody may borrow its power. A recall is different: whoever may use the
+mount's leases may take back what was delegated out of them, and the ledger checks that by the mount's session.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from typing import TYPE_CHECKING, Any
+
+from leasefs.client import api
+from leasefs.core.errors import Denied
+
+if TYPE_CHECKING:
+    from leasefs.mount.control_http import Request
+
+_OF_A_LEASE = frozenset({"revoke", "recall", "hold"})
+
+
+def is_operating(method: str, parts: list[str]) -> bool:
+    """Whether this is a request of an operator: to end, recall or hold a lease, to limit, to freeze."""
+    match parts:
+        case ["leases", _, verb]:
+            return method == "POST" and verb in _OF_A_LEASE
+        case ["admission"]:
+            return method == "PUT"
+        case ["freezes"]:
+            return method == "POST"
+        case ["freezes", _]:
+            return method == "DELETE"
+    return False
+
+
+def passed_on(request: Request) -> api.Call:
+    """The request as the daemon may make it. Raises Denied."""
+    own = request.peer.uid in {0, os.geteuid()}
+    body: dict[str, Any] = dict(request.body or {})
+    if not own and request.path.endswith("/recall"):
+        body.pop("by", None)
+        return api.Call("POST", request.path, body, needs_session=True)
+    if not own:
+        raise Denied("only the mount's own user may act as operator through it")
+    if request.method == "DELETE":
+        by = request.query.get("by") or _user_name(request.peer.uid)
+        return api.Call("DELETE", request.path + api.query(by=by))
+    body["by"] = str(body.get("by") or _user_name(request.peer.uid))
+    return api.Call(request.method, request.target, body)
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
