@@ -9,11 +9,7 @@ directories.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING
-
-from leasefs.core.globs import Glob, escape, parse_glob
-from leasefs.core.overlap import overlap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,16 +98,21 @@ def companion_of(path: bytes, view: HeldView, now_s: float) -> HeldLease | None:
     """The trusted lease whose saved file `path` would be a companion of, or None."""
     directory, slash, name = path.rpartition(b"/")
     prefix = directory + slash
-    for base in _bases(name):
+    for base in bases_of(name):
         lease = view.writable(prefix + base, now_s)
         if lease is not None:
             return lease
-    if any(pattern.fullmatch(name) for pattern in _WITHOUT_BASE):
-        return _lease_with_files_in(directory, view, now_s)
+    if has_no_base(name):
+        return view.writes_in(directory, now_s)
     return None
 
 
-def _bases(name: bytes) -> Iterator[bytes]:
+def has_no_base(name: bytes) -> bool:
+    """Whether a companion of any file of its directory may be called like this."""
+    return any(pattern.fullmatch(name) for pattern in _WITHOUT_BASE)
+
+
+def bases_of(name: bytes) -> Iterator[bytes]:
     """The files that something of this name may be a companion of."""
     for pattern in _WITH_BASE:
         match = pattern.fullmatch(name)
@@ -122,16 +123,3 @@ def _bases(name: bytes) -> Iterator[bytes]:
         longest = min(len(match["digits"]), _MOST_DIGITS)
         for digits in range(_FEWEST_DIGITS, longest + 1):
             yield name[1:-digits]
-
-
-def _lease_with_files_in(directory: bytes, view: HeldView, now_s: float) -> HeldLease | None:
-    beside = _files_in(directory)
-    for lease in view.trusted(now_s):
-        if any(overlap(glob, beside) is not None for glob in lease.globs):
-            return lease
-    return None
-
-
-@lru_cache(maxsize=4096)
-def _files_in(directory: bytes) -> Glob:
-    return parse_glob(escape(directory) + "/*" if directory else "*")

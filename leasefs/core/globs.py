@@ -17,6 +17,7 @@ protects nothing.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby, takewhile
@@ -125,6 +126,35 @@ def _match(parts: Parts, names: list[bytes]) -> bool:
 
 # The one component that no name matches; never part of a glob.
 _NOTHING = Component(())
+
+
+@lru_cache(maxsize=4096)
+def part_below(glob: Glob, directory: bytes, *, one_name: bool = False) -> tuple[Glob, ...]:
+    """Globs that together match exactly what `glob` does below `directory`; with `one_name` only right in it."""
+    positions = _closed(glob.parts, {0})
+    names = paths.components(directory)
+    for name in names:
+        positions = _closed(glob.parts, _after(glob.parts, positions, name))
+    rests = {glob.parts[at:] for at in positions if at < len(glob.parts)}
+    if one_name:
+        rests = {(part,) for rest in rests for part in _alone(rest)}
+    above = [literal_component(name) for name in names]
+    found: list[Glob] = []
+    for rest in rests:
+        whole = all(part is STAR for part in rest)
+        with suppress(BadPattern):  # longer than a path can be
+            found.append(_made(directory, [*above, *(_BELOW if whole else rest)]))
+    return tuple(sorted(found, key=lambda one: one.text))
+
+
+def _alone(rest: Parts) -> Iterator[Component]:
+    """The components that match the one name of a path of one, as `rest` does."""
+    if all(part is STAR for part in rest):
+        yield EVERYTHING
+        return
+    fixed = [part for part in rest if part is not STAR]
+    if len(fixed) == 1:
+        yield from (part for part in fixed if part is not None)
 
 
 def _closed(parts: Parts, positions: Iterable[int]) -> set[int]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from leasefs.core.globs import Glob, literal_glob, literal_tree
+from leasefs.core.carving import Carved, is_left, touches
+from leasefs.core.globs import Glob, literal_glob, literal_tree, part_below
 from leasefs.core.lease import Mode
 from leasefs.core.overlap import TooComplex, uncovered
 
@@ -40,16 +41,33 @@ class HeldLease:
 
 
 class HeldView:
-    """All leases of one session, with answers for paths remembered until the leases change."""
+    """All leases of one session, with answers for paths remembered until the leases change.
 
-    __slots__ = ("_everywhere", "_memo", "by_token", "leases", "lost")
+    `carved` is what was delegated out of them: nothing is writable there, whichever lease covers it. `whole` are the
+    exclusive leases that nothing was carved out of, by token: all that an open handle asks for.
+    """
+
+    __slots__ = ("_everywhere", "_memo", "_parts", "by_token", "carved", "leases", "lost", "whole")
 
     def __init__(
-        self, leases: Iterable[HeldLease] = (), lost: Mapping[int, str] | None = None
+        self,
+        leases: Iterable[HeldLease] = (),
+        lost: Mapping[int, str] | None = None,
+        carved: Iterable[Carved] = (),
     ) -> None:
         self.leases = tuple(sorted(leases, key=lambda lease: lease.token))
         self.by_token = {lease.token: lease for lease in self.leases}
         self.lost: Mapping[int, str] = dict(lost or {})
+        self.carved = tuple(carved)
+        exclusive = [lease for lease in self.leases if lease.mode is Mode.EXCLUSIVE]
+        self.whole = {
+            lease.token: lease for lease in exclusive if not touches(lease.globs, self.carved)
+        }
+        self._parts = frozenset(
+            lease.token
+            for lease in exclusive
+            if lease.token not in self.whole and is_left(lease.globs, self.carved)
+        )
         self._memo: dict[bytes, tuple[int, ...]] = {}
         self._everywhere: tuple[int, ...] | None = None
 
@@ -63,6 +81,7 @@ class HeldView:
                 for lease in self.leases
             ),
             self.lost,
+            self.carved,
         )
         view._memo = self._memo
         view._everywhere = self._everywhere
@@ -70,13 +89,25 @@ class HeldView:
 
     def _covering(self, path: bytes) -> tuple[int, ...]:
         tokens: tuple[int, ...] = ()
-        for lease in self.leases:
-            if lease.mode is Mode.EXCLUSIVE and lease.matches(path):
-                tokens += (lease.token,)
+        if self.carved_at(path) is None:
+            for lease in self.leases:
+                if lease.mode is Mode.EXCLUSIVE and lease.matches(path):
+                    tokens += (lease.token,)
         if len(self._memo) >= _MEMO_LIMIT:
             self._memo.clear()
         self._memo[path] = tokens
         return tokens
+
+    def carved_at(self, path: bytes) -> Carved | None:
+        """What `path` was delegated by, or None."""
+        for one in self.carved:
+            if one.matches(path):
+                return one
+        return None
+
+    def carved_in(self, directory: bytes) -> Carved | None:
+        """Something that was delegated at `directory` or below it, or None."""
+        return next((one for one in self.carved if one.meets_tree(directory)), None)
 
     def writable(self, path: bytes, now_s: float) -> HeldLease | None:
         """The oldest trusted exclusive lease over `path`, or None."""
@@ -96,11 +127,12 @@ class HeldView:
         return None
 
     def trusted(self, now_s: float) -> list[HeldLease]:
-        """All exclusive leases that may be written under now."""
+        """All exclusive leases that something may be written under now."""
         return [
             lease
             for lease in self.leases
-            if lease.mode is Mode.EXCLUSIVE and now_s < lease.trusted_until_s
+            if (lease.token in self.whole or lease.token in self._parts)
+            and now_s < lease.trusted_until_s
         ]
 
     def covers_tree(self, directory: bytes, now_s: float) -> bool:
@@ -108,6 +140,8 @@ class HeldView:
 
         A decision that would cost too much counts as no.
         """
+        if self.carved_in(directory) is not None:
+            return False
         globs = [glob for lease in self.trusted(now_s) for glob in lease.globs]
         try:
             return (
@@ -119,6 +153,8 @@ class HeldView:
 
     def covers_everything(self, now_s: float) -> bool:
         """Whether a single trusted lease names every path, as `**` does. Decided once, asked often."""
+        if self.carved:
+            return False
         if self._everywhere is None:
             self._everywhere = tuple(
                 lease.token
@@ -128,10 +164,24 @@ class HeldView:
         return any(now_s < self.by_token[token].trusted_until_s for token in self._everywhere)
 
     def may_need(self, directory: bytes, now_s: float) -> HeldLease | None:
-        """A trusted lease that could match some path below `directory`, or None."""
+        """A trusted lease under which some path below `directory` could be written, or None."""
+        return self._with_ground_below(directory, now_s)
+
+    def writes_in(self, directory: bytes, now_s: float) -> HeldLease | None:
+        """A trusted lease under which some name of `directory` itself could be written, or None."""
+        return self._with_ground_below(directory, now_s, one_name=True)
+
+    def _with_ground_below(
+        self, directory: bytes, now_s: float, *, one_name: bool = False
+    ) -> HeldLease | None:
         for lease in self.trusted(now_s):
-            if any(glob.may_match_below(directory) for glob in lease.globs):
-                return lease
+            for glob in lease.globs:
+                if not one_name and lease.token in self.whole:
+                    if glob.may_match_below(directory):
+                        return lease
+                    continue
+                if is_left(part_below(glob, directory, one_name=one_name), self.carved):
+                    return lease
         return None
 
 

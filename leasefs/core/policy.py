@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.core.companions import companion_of
+from leasefs.core.lease import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,6 +80,9 @@ class Reason(Enum):
     LOST = "the lease that this file was opened under is gone"
     TREE_NOT_LEASED = "the leases of this mount do not contain everything below the directory"
     ALIAS_NOT_LEASED = "another name of the same file is not leased"
+    DELEGATED = "the path is delegated to another agent, who alone may write there now"
+    DELEGATED_SINCE = "the path was delegated to another agent after this file was opened"
+    SHARED_SINCE = "the lease that this file was opened under is shared now: nobody writes under it"
     CONTROL = "the control directory cannot be changed"
     BORDER = "a name cannot cross between the git directory and the tree"
     GIT_COMMAND = "git would change or stage this, outside the leases of this mount, so the command is refused whole"
@@ -156,6 +160,9 @@ def _decide_one(op: Op, target: Target, view: HeldView, now_s: float) -> Verdict
         return Refused(Reason.CONTROL, op, target.path)
     for alias in target.aliases:
         if view.writable(alias, now_s) is None:
+            carved = view.carved_at(alias)
+            if carved is not None:
+                return Refused(Reason.DELEGATED, op, alias, detail=carved.words())
             return Refused(Reason.ALIAS_NOT_LEASED, op, alias, view.lapsed(alias, now_s))
     if target.place is not Place.TREE:
         return _FREE
@@ -168,6 +175,9 @@ def _decide_one(op: Op, target: Target, view: HeldView, now_s: float) -> Verdict
 def _decide_tree(op: Op, directory: bytes, view: HeldView, now_s: float) -> Verdict:
     if view.covers_tree(directory, now_s):
         return Allowed(view.writable(directory, now_s))
+    carved = view.carved_in(directory)
+    if carved is not None:
+        return Refused(Reason.DELEGATED, op, directory, detail=carved.words())
     return Refused(Reason.TREE_NOT_LEASED, op, directory, view.lapsed(directory, now_s))
 
 
@@ -176,6 +186,9 @@ def _decide_unleased(op: Op, target: Target, view: HeldView, now_s: float) -> Ve
         lease = view.may_need(target.path, now_s)
         if lease is not None:
             return Allowed(lease, by_name=False)
+    carved = view.carved_at(target.path)
+    if carved is not None:
+        return Refused(Reason.DELEGATED, op, target.path, detail=carved.words())
     if op not in _NEVER_COMPANIONS and not target.aliases and not target.is_somebodys():
         lease = companion_of(target.path, view, now_s)
         if lease is not None:
@@ -185,17 +198,23 @@ def _decide_unleased(op: Op, target: Target, view: HeldView, now_s: float) -> Ve
 
 
 def decide_open_handle(op: Op, token: int, path: bytes, view: HeldView, now_s: float) -> Verdict:
-    """May a handle opened under the lease with `token` still change its file? (P2, P5).
+    """May a handle opened at `path` under the lease with `token` still change its file? (P2, P5).
 
     A lease that is gone takes its handles with it, even if the path was leased anew since: somebody
     else may have written in between. Only a lease held since before that one keeps a handle alive.
     """
+    carved = view.carved_at(path)
+    if carved is not None:
+        return Refused(Reason.DELEGATED_SINCE, op, path, detail=carved.words())
     lease = view.by_token.get(token)
     if lease is None:
         older = view.writable(path, now_s)
         if older is not None and older.token < token:
             return Allowed(older)
         return Refused(Reason.LOST, op, path)
+    if lease.mode is not Mode.EXCLUSIVE:
+        detail = f"claim it alone again, then open the file anew: leasefs claim --upgrade {lease.lease_id}"
+        return Refused(Reason.SHARED_SINCE, op, path, detail=detail)
     if now_s < lease.trusted_until_s:
         return Allowed(lease)
     return Refused(Reason.LAPSED, op, path, lease)

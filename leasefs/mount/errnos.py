@@ -2,9 +2,9 @@
 
 | reason | errno | why |
 |---|---|---|
-| NOT_LEASED, LAPSED, TREE_NOT_LEASED, ALIAS_NOT_LEASED | EACCES | "Permission denied" is what every tool reports with the file's name. EROFS would make some give up on the whole tree, EPERM hints at root |
+| NOT_LEASED, LAPSED, TREE_NOT_LEASED, ALIAS_NOT_LEASED, DELEGATED | EACCES | "Permission denied" is what every tool reports with the file's name. EROFS would make some give up on the whole tree, EPERM hints at root |
 | GIT_COMMAND, GIT_UNKNOWN | EACCES | git names the file that it could not make, its index.lock, and ends |
-| LOST | ESTALE | the handle is dead for good; opening the file anew is what helps, as with a stale NFS handle |
+| LOST, DELEGATED_SINCE, SHARED_SINCE | ESTALE | the handle is dead for good; opening the file anew is what helps, as with a stale NFS handle |
 | CONTROL | EROFS | nothing a lease could help with |
 | BORDER | EBUSY | rename(2)'s own word for a directory that the system is using; EXDEV would make mv copy and delete it |
 """
@@ -22,7 +22,10 @@ ERRNO_OF: dict[Reason, int] = {
     Reason.ALIAS_NOT_LEASED: errno.EACCES,
     Reason.GIT_COMMAND: errno.EACCES,
     Reason.GIT_UNKNOWN: errno.EACCES,
+    Reason.DELEGATED: errno.EACCES,
     Reason.LOST: errno.ESTALE,
+    Reason.DELEGATED_SINCE: errno.ESTALE,
+    Reason.SHARED_SINCE: errno.ESTALE,
     Reason.CONTROL: errno.EROFS,
     Reason.BORDER: errno.EBUSY,
 }

@@ -142,8 +142,15 @@ class Gate:
         """The hot path: is the handle's own lease still trusted? False means: ask `require_write`."""
         if file.token <= 0 or file.aliased or file.unsure:
             return False
-        lease = self.holdings.view.by_token.get(file.token)
-        return lease is not None and self.holdings.now_s() < lease.trusted_until_s
+        view = self.holdings.view
+        lease = view.whole.get(file.token)
+        if lease is not None:
+            return self.holdings.now_s() < lease.trusted_until_s
+        if not view.carved:
+            return False
+        now_s = self.holdings.now_s()
+        verdict = decide_open_handle(Op.WRITE, file.token, file.path, view, now_s)
+        return isinstance(verdict, Allowed)
 
     async def require_write(self, op: Op, file: OpenFile) -> Allowed:
         """Wait for a verdict about a change through a handle that was opened under a lease."""

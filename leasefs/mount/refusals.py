@@ -26,6 +26,9 @@ ADVICE: dict[Reason, str] = {
     Reason.LOST: "claim again, then open the file anew: leasefs claim {path}",
     Reason.TREE_NOT_LEASED: "claim the whole directory: leasefs claim {path}/",
     Reason.ALIAS_NOT_LEASED: "the file has several names (hard links); claim this one too: leasefs claim {path}",
+    Reason.DELEGATED: "who has it: leasefs who {path}",
+    Reason.DELEGATED_SINCE: "who has it: leasefs who {path}",
+    Reason.SHARED_SINCE: "claim it alone again, then open the file anew: leasefs status",
     Reason.CONTROL: ".leasefs shows the state of the mount and cannot be changed",
     Reason.GIT_COMMAND: "name your own paths (git commit -- PATH), claim the rest, or use a worktree of your own; "
     "who holds it: leasefs why {path}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from leasefs.core.carving import Carved
 from leasefs.core.globs import parse_glob
 from leasefs.core.held import HeldLease, HeldView
 from leasefs.core.lease import Mode
@@ -20,6 +21,8 @@ from leasefs.core.policy import (
 )
 
 NOW_S = 100.0
+
+
 CONTENT = [
     Op.OPEN,
     Op.WRITE,
@@ -38,6 +41,10 @@ def lease(
     token: int, *globs: str, mode: Mode = Mode.EXCLUSIVE, until_s: float = 200.0
 ) -> HeldLease:
     return HeldLease(f"l{token}", token, tuple(parse_glob(g) for g in globs), mode, 60.0, until_s)
+
+
+def carved(*globs: str, child: str = "L9") -> Carved:
+    return Carved("L1", tuple(parse_glob(glob) for glob in globs), "agent-31", child)
 
 
 def ask(op: Op, *targets: Target, held: HeldView | None = None) -> Verdict:
@@ -192,3 +199,63 @@ class TestOpenHandles:
     def test_an_older_lease_held_all_along_keeps_it(self) -> None:
         assert isinstance(self.ask(4, lease(2, "f")), Allowed)
         assert reason(self.ask(4, lease(2, "f", until_s=NOW_S))) is Reason.LOST
+
+    def test_a_shared_lease_lets_nobody_write_through_it(self) -> None:
+        """Downgraded under the same token, say: the mode counts, not only that the lease is there."""
+        refused = self.ask(4, lease(4, "f", mode=Mode.SHARED))
+        assert reason(refused) is Reason.SHARED_SINCE
+
+    def test_delegated_ground_is_closed_whatever_lease_the_handle_has(self) -> None:
+        """By its token and by its path: also where an older lease would have kept it."""
+        for leases in ([lease(4, "f")], [lease(2, "f")], [lease(4, "f"), lease(5, "**")], []):
+            view = HeldView(leases, carved=[carved("f")])
+            refused = decide_open_handle(Op.WRITE, 4, b"f", view, NOW_S)
+            assert reason(refused) is Reason.DELEGATED_SINCE
+            assert isinstance(refused, Refused)
+            assert "agent-31 has it as L9" in refused.detail
+
+    def test_beside_delegated_ground_it_writes_on(self) -> None:
+        view = HeldView([lease(4, "**")], carved=[carved("g")])
+        assert isinstance(decide_open_handle(Op.WRITE, 4, b"f", view, NOW_S), Allowed)
+
+
+class TestDelegatedGround:
+    """Who delegated a part does not change a name there, and is told who has it (P1, P10)."""
+
+    view = HeldView([lease(1, "**"), lease(2, "out/**")], carved=[carved("out/**", "out")])
+
+    @pytest.mark.parametrize("op", [op for op in Op if op is not Op.WRITE])
+    def test_no_name_of_it_may_change(self, op: Op) -> None:
+        refused = ask(op, Target(b"out/f"), held=self.view)
+        assert reason(refused) is Reason.DELEGATED
+        assert isinstance(refused, Refused)
+        assert "leasefs recall L9" in refused.detail
+
+    def test_a_directory_with_a_part_of_it_does_not_move(self) -> None:
+        for directory in (b"out", b"out/deep", b"d"):
+            moved = ask(
+                Op.RENAME, Target(directory, whole_tree=True), Target(b"new"), held=self.view
+            )
+            assert isinstance(moved, Allowed) == (directory == b"d")
+        above = HeldView([lease(1, "**")], carved=[carved("d/e/f")])
+        assert reason(ask(Op.RENAME, Target(b"d", whole_tree=True), held=above)) is Reason.DELEGATED
+
+    def test_no_companion_is_made_there(self) -> None:
+        beside = HeldView([lease(1, "src/**")], carved=[carved("src/*.swp")])
+        assert isinstance(ask(Op.CREATE, Target(b"src/.f.swo"), held=beside), Allowed)
+        assert reason(ask(Op.CREATE, Target(b"src/.f.swp"), held=beside)) is Reason.DELEGATED
+
+    def test_another_name_of_the_file_there_closes_it(self) -> None:
+        linked = Target(b"in/f", aliases=(b"out/f",))
+        assert reason(ask(Op.OPEN, linked, held=self.view)) is Reason.DELEGATED
+
+    def test_a_directory_that_is_needed_for_what_is_left_may_be_made(self) -> None:
+        above = HeldView([lease(1, "a/**")], carved=[carved("a/*")])
+        assert isinstance(ask(Op.MKDIR, Target(b"a/b"), held=above), Allowed)
+        assert reason(ask(Op.CREATE, Target(b"a/b"), held=above)) is Reason.DELEGATED
+
+    def test_while_the_ledger_has_not_answered_that_is_said(self) -> None:
+        asking = HeldView([lease(1, "**")], carved=[carved("f", child="")])
+        refused = ask(Op.OPEN, Target(b"f"), held=asking)
+        assert isinstance(refused, Refused)
+        assert "not answered yet" in refused.detail
