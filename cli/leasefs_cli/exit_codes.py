@@ -24,7 +24,7 @@ MEANINGS: dict[int, str] = {
     DONE: "done",
     UNEXPECTED: "unexpected: a fault that leasefs has no better number for",
     USAGE: "usage: the command line or the request is wrong; nothing was changed",
-    REFUSED: "refused: somebody else holds it or waits for it",
+    REFUSED: "refused: somebody else holds it or waits for it, or it is more than one agent may have",
     TIMED_OUT: "timed out waiting: the claim was withdrawn",
     NOT_YOURS: "not yours: not the holder, lease lost, or no such lease",
     DIRTY: "dirty: the release gate: uncommitted work would be left behind, or a check fails",

@@ -10,26 +10,34 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leasefs.core.commands import (
+    AskForTime,
     Beat,
     ClaimLease,
+    DelegateLease,
+    DowngradeLease,
     DropRescue,
     EndSession,
+    Freeze,
     Heartbeat,
     Note,
     OpenSession,
+    RecallLease,
     ReleaseLease,
     ReportIntents,
     ReportRescue,
     RevokeLease,
+    SetAdmission,
+    SetHold,
     SettleIntents,
     Settlement,
     StartLedger,
     Tick,
+    Unfreeze,
 )
 from leasefs.core.intents import IntentKind, OnDirty, Outcome
 from leasefs.core.lease import Mode
 from leasefs.core.ledger import State, decide
-from leasefs.core.records import Rescue
+from leasefs.core.records import Admission, Rescue
 from leasefs.service import snapshot, wire_json
 from leasefs.service.clock import ClockMark
 from leasefs.service.entries import record_of
@@ -124,9 +132,54 @@ leftovers = st.one_of(
         st.sampled_from(["", "half \udcff"]),
     ),
 )
+recallers = st.builds(
+    lambda session, key, globs, priority, within_s: ClaimLease(
+        session, key, globs, priority=priority, wait=True, recall_within_s=within_s
+    ),
+    st.sampled_from(SESSIONS),
+    st.uuids().map(str),
+    st.lists(st.sampled_from(GLOBS), min_size=1, max_size=2).map(tuple),
+    st.integers(1, 3),
+    st.sampled_from([0.0, 30.0, 600.0]),
+)
+scheduled = st.one_of(
+    recallers,
+    recallers,
+    st.builds(
+        lambda session, key, id_: ReleaseLease(session, key, id_, commit="c0ffee", again=True),
+        st.sampled_from(SESSIONS),
+        st.uuids().map(str),
+        ids,
+    ),
+    st.builds(
+        DelegateLease,
+        st.sampled_from(SESSIONS),
+        st.uuids().map(str),
+        ids,
+        st.just(("a/b",)),
+        agents,
+    ),
+    st.builds(DowngradeLease, st.sampled_from(SESSIONS), st.uuids().map(str), ids),
+    st.builds(RecallLease, ids, st.sampled_from([0.0, 30.0]), st.just("why"), st.just("op")),
+    st.builds(AskForTime, st.sampled_from(SESSIONS), ids, st.just(20.0)),
+    st.builds(SetHold, st.just("op"), ids, st.sampled_from([0.0, 5000.0])),
+    st.builds(
+        lambda most, hold_s: SetAdmission("t", Admission(most, most, None, None, hold_s, "r", "b")),
+        st.sampled_from([None, 0, 1, 5]),
+        st.sampled_from([None, 60.0]),
+    ),
+    st.builds(
+        lambda key, glob, ttl_s: Freeze("op", key, "t", (glob,), "split it", 30.0, ttl_s),
+        st.uuids().map(str),
+        st.sampled_from(GLOBS),
+        st.sampled_from([None, 60.0]),
+    ),
+    st.builds(Unfreeze, st.just("op"), ids),
+)
 commands = st.one_of(
     leftovers,
-    leftovers,
+    scheduled,
+    scheduled,
     opens,
     claims,
     claims,
@@ -188,12 +241,71 @@ def test_replaying_from_any_snapshot_gives_the_same_state(history: Any, cut: int
     assert _all(recover(store).state) == _all(state)
 
 
-def test_a_snapshot_from_before_intents_is_read() -> None:
-    state = _played([])
-    new = json.loads(snapshot.written(Saved(state, None)))
-    old = {name: new[name] for name in new if name not in {"works", "trees", "rescues", "notes"}}
-    again = snapshot.read(json.dumps({**old, "format": 1}).encode())
+def test_a_snapshot_has_what_the_scheduler_knows() -> None:
+    """One history in which each field of it is not its default."""
+    claim = ClaimLease(SESSIONS[0], "a", ("a/**",))
+    state = _played(
+        [
+            (claim, 0.0),
+            (DelegateLease(SESSIONS[0], "d", "L4", ("a/b",), "agent-1"), 0.0),
+            (SetHold("op", "L4", 50.0), 0.0),
+            (SetAdmission("t", Admission(5, 5, 5, 0.5, 60.0, "CI", "op")), 0.0),
+            (ClaimLease(SESSIONS[2], "s", ("c/x",), Mode.SHARED, share=0.1), 0.0),
+            (
+                ClaimLease(
+                    SESSIONS[2],
+                    "r",
+                    ("a/c",),
+                    priority=9,
+                    wait=True,
+                    recall_within_s=9.0,
+                    share=0.1,
+                ),
+                0.0,
+            ),
+            (Freeze("op", "f", "t", ("d/a",), "split it"), 0.0),
+        ]
+    )
+    again = snapshot.read(snapshot.written(Saved(state, None))).state
+    assert _all(again) == _all(state)
+    assert again.leases["L4"].hold_until_s == 50.0
+    assert again.leases["L4"].recall is not None
+    assert list(again.children) == ["L4"]
+    assert len(again.recalled) == 2
+    assert again.exclusive["t"] == 2
+    assert again.admission["t"].reason == "CI"
+    assert [lease.claim.note for lease in again.leases.values() if lease.claim.frozen_by] == [
+        "split it"
+    ]
+
+
+def _without(ones: list[dict[str, Any]], names: set[str]) -> list[dict[str, Any]]:
+    return [{name: one[name] for name in one if name not in names} for one in ones]
+
+
+OF_CLAIMS = {
+    *("recall_within_s", "replaces", "parent", "resumes", "frozen_by", "queued_at_s"),
+}
+OF_INTENTS = {"works", "trees", "rescues", "notes"}
+
+
+@pytest.mark.parametrize(
+    ("format_", "missing"), [(1, {*OF_INTENTS, "admission"}), (2, {"admission"})]
+)
+def test_snapshots_of_older_formats_are_read(format_: int, missing: set[str]) -> None:
+    """Before intents, and before admission and recall: what they lack is as if it had never been."""
+    held = ClaimLease(SESSIONS[0], "a", ("a/**",), ttl_s=600.0)
+    state = _played([(held, 0.0), (ClaimLease(SESSIONS[1], "b", ("a/b",), wait=True), 5.0)])
+    new = json.loads(snapshot.written(Saved(state, ClockMark("boot", 12.5))))
+    old = {name: new[name] for name in new if name not in missing}
+    old["waiters"] = _without(old["waiters"], OF_CLAIMS)
+    old["leases"] = [
+        {**lease, "claim": _without([lease["claim"]], OF_CLAIMS)[0]}
+        for lease in _without(old["leases"], {"recall", "hold_until_s"})
+    ]
+    again = snapshot.read(json.dumps({**old, "format": format_}).encode())
     assert _all(again.state) == _all(state)
+    assert again.clock == ClockMark("boot", 12.5)
 
 
 @pytest.mark.parametrize(
