@@ -16,7 +16,7 @@ import trio
 from leasefs.core.errors import LeaseLost
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from leasefs.client import api
     from leasefs.client.heartbeats import Heartbeats
@@ -67,10 +67,35 @@ class Adopting:
         Raises:
             LeaseLost: the grant is of another log than the session's.
         """
-        if answer["state"] not in {"granted", "lapsed"} or answer["session"] != self._session:
+        if not self._is_grant(answer):
             return answer
         await self._prepare(answer)
+        return await self._taken(answer, sent_s)
+
+    async def settled_together(
+        self, answers: Iterable[api.Body], sent_s: float
+    ) -> list[api.Body | LeaseLost]:
+        """The same for many, whose ground is made ready at once; what one would raise stands in its place."""
+        answers = list(answers)
+        new = [one for one in answers if self._is_grant(one) and self._is_new(one)]
+        if self.before is not None and new:
+            await self.before([glob for one in new for glob in one["globs"]])
+        settled: list[api.Body | LeaseLost] = []
+        for answer in answers:
+            try:
+                taken = await self._taken(answer, sent_s) if self._is_grant(answer) else answer
+                settled.append(taken)
+            except LeaseLost as error:
+                settled.append(error)
+        return settled
+
+    def _is_grant(self, answer: api.Body) -> bool:
+        return answer["state"] in {"granted", "lapsed"} and answer["session"] == self._session
+
+    async def _taken(self, answer: api.Body, sent_s: float) -> api.Body:
         taken = self._trust.granted(answer, sent_s)
+        if taken and answer.get("replaces"):
+            self._trust.lost(answer["replaces"], f"upgraded, as {answer['lease']}")
         if not taken and self._trust.why_ended(answer["lease"]) is None:
             raise LeaseLost(
                 answer["lease"],
@@ -107,7 +132,11 @@ class Adopting:
             self._heartbeats.heard_granted(claim, token)
 
     async def _prepare(self, claim: Mapping[str, Any]) -> None:
-        id_ = claim.get("lease") or claim["id"]
-        is_new = self._trust.lease(id_) is None and self._trust.why_ended(id_) is None
-        if self.before is not None and is_new and claim["mode"] == "exclusive":
+        if self.before is not None and self._is_new(claim):
             await self.before(claim["globs"])
+
+    def _is_new(self, claim: Mapping[str, Any]) -> bool:
+        """Whether ground to write on comes with it that is not in the view."""
+        id_ = claim.get("lease") or claim["id"]
+        known = self._trust.lease(id_) is not None or self._trust.why_ended(id_) is not None
+        return not known and claim["mode"] == "exclusive"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leasefs.core.errors import LedgerUnavailable, error_of
+from leasefs.core.errors import LeasefsError, LedgerUnavailable, error_of
 from leasefs.core.lease import DEFAULT_TTL_S
 
 if TYPE_CHECKING:
@@ -338,7 +338,7 @@ def answer(call: Call, status_code: int, body: bytes) -> Body:
             return said
         error = said.get("error")
         if isinstance(error, dict) and "code" in error:
-            return _refused(error)
+            raise _error(error)
     raise LedgerUnavailable(
         f"{call.method} {call.path.partition('?')[0]}: the answer ({status_code}) is not one of a leasefs "
         "ledger; check LEASEFS_LEDGER",
@@ -346,9 +346,14 @@ def answer(call: Call, status_code: int, body: bytes) -> Body:
     )
 
 
-def _refused(error: Mapping[str, Any]) -> Body:
+def decided(status_code: int, body: Body) -> Body | LeasefsError:
+    """One answer of a `batch`: what was said, or the refusal."""
+    return body if 200 <= status_code < 300 else _error(body["error"])
+
+
+def _error(error: Mapping[str, Any]) -> LeasefsError:
     details = error.get("details")
-    raise error_of(
+    return error_of(
         str(error["code"]),
         str(error.get("message", "refused without a reason")),
         dict(details) if isinstance(details, dict) else {},

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
     from typing import Any
 
+    from leasefs.client.downgrades import Downgrades
+    from leasefs.client.recalls import Recalls
     from leasefs.client.transport import Transport
     from leasefs.client.trust import Trust
     from leasefs.client.uses import Uses
@@ -52,6 +54,8 @@ class Heartbeats:
         transport: Transport,
         trust: Trust,
         uses: Uses,
+        recalls: Recalls,
+        downgrades: Downgrades,
         clock: Clock,
         ended: Callable[[str], Awaitable[None]],
     ) -> None:
@@ -60,6 +64,8 @@ class Heartbeats:
         self._transport = transport
         self._trust = trust
         self._uses = uses
+        self._recalls = recalls
+        self._downgrades = downgrades
         self._clock = clock
         self._ended = ended
         self._heard: dict[str, tuple[Mapping[str, Any], int]] = {}
@@ -95,6 +101,11 @@ class Heartbeats:
     def drop(self, lease_id: str) -> None:
         """Tell the ledger that this revoked lease is no longer trusted, so that its ground opens."""
         self._dropped[lease_id] = None
+        self.beat_soon()
+
+    def ask_about(self, lease_id: str) -> None:
+        """Renew this one now: the answer says how long it may still be held."""
+        self._asked.add(lease_id)
         self.beat_soon()
 
     async def renew(self, lease_ids: Iterable[str]) -> LeasefsError | None:
@@ -186,7 +197,8 @@ class Heartbeats:
             self._uses.unsent(used)
             raise
         self._beat_at_s = sent_s
-        self._take(answer, heard, sent_s)
+        tokens = {beat["lease"]: beat["token"] for beat in renew}
+        self._take(answer, heard, tokens, sent_s)
 
     def _chosen(self, asked: set[str]) -> list[HeldLease]:
         view, now_s = self._trust.view, self._clock.now_s()
@@ -201,8 +213,19 @@ class Heartbeats:
         least_ttl_s = min((lease.ttl_s for lease in self._trust.view.leases), default=60.0)
         return max(_TIMEOUT_S[0], min(_TIMEOUT_S[1], least_ttl_s / 3))
 
+    def _is_renamed(self, lease_id: str, tokens: Mapping[str, int]) -> bool:
+        """Whether only the token that was sent is lost: the lease has another one since it is shared."""
+        lease = self._trust.lease(lease_id)
+        if lease is None:
+            return False
+        return self._downgrades.in_doubt(lease_id) or lease.token != tokens.get(lease_id)
+
     def _take(
-        self, answer: api.Body, heard: dict[str, tuple[Mapping[str, Any], int]], sent_s: float
+        self,
+        answer: api.Body,
+        heard: dict[str, tuple[Mapping[str, Any], int]],
+        tokens: Mapping[str, int],
+        sent_s: float,
     ) -> None:
         for renewal in answer["renewed"]:
             token = renewal["token"]
@@ -210,8 +233,11 @@ class Heartbeats:
             if heard_token == token:
                 self._trust.confirmed(claim, token, renewal["ttl_s"], sent_s)
             self._uses.renewed(token, sent_s)
+            if renewal.get("recall"):
+                self._recalls.told(renewal["lease"], renewal["recall"], sent_s)
         self._trust.renewed(answer["renewed"], sent_s)
         for loss in answer["lost"]:
-            self._trust.lost(loss["lease"], loss["reason"])
+            if not self._is_renamed(loss["lease"], tokens):
+                self._trust.lost(loss["lease"], loss["reason"])
         for lease_id in heard:
             self._heard.pop(lease_id, None)

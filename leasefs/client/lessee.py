@@ -14,18 +14,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
-from leasefs.client import api
+from leasefs.client import api, api_scheduling
 from leasefs.client.adopting import Adopting
+from leasefs.client.delegations import Delegations
+from leasefs.client.downgrades import Downgrades
 from leasefs.client.heartbeats import Heartbeats
 from leasefs.client.leaving import Leaving
 from leasefs.client.own_events import OwnEvents
+from leasefs.client.recalls import Recalls
 from leasefs.client.refusal_report import RefusalReport
 from leasefs.client.trust import Trust
 from leasefs.client.uses import Uses
 from leasefs.core.errors import LeasefsError, SessionEnded, UnknownLease
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from leasefs.client.ids import Credentials
     from leasefs.client.transport import Transport
@@ -67,9 +70,21 @@ class Lessee:
         self._transport = transport
         self._clock = clock
         self._trust = Trust(self._changed)
-        self._uses = Uses(lambda: self._heartbeats.wake())
+        self._uses = Uses(lambda: self._heartbeats.wake(), clock.now_s)
+        self.recalls = Recalls(self._trust, clock.now_s, self._wake)
+        self.delegations = Delegations(
+            self.session, identity.territory, self._trust, self._send, self._wake
+        )
+        self.downgrades = Downgrades(self._trust, self._send, clock.now_s)
         self._heartbeats = Heartbeats(
-            self.session, transport, self._trust, self._uses, clock, self._session_ended
+            self.session,
+            transport,
+            self._trust,
+            self._uses,
+            self.recalls,
+            self.downgrades,
+            clock,
+            self._session_ended,
         )
         self._adopting = Adopting(self.session, self._trust, self._uses, self._heartbeats, clock)
         self._leaving = Leaving(self._trust, self._heartbeats, self._send)
@@ -78,9 +93,13 @@ class Lessee:
             transport,
             self._trust,
             self._heartbeats,
+            self.recalls,
+            self.delegations,
+            self.downgrades,
             granted=self._adopting.heard_granted,
             revoked=self._leaving.heard_revoked,
             foreign=lambda fact: self.heard_foreign(fact),
+            wanted=lambda claim: self.heard_wanted(claim),
             back=self._ledger_is_back,
             revive=revive,
         )
@@ -89,6 +108,8 @@ class Lessee:
         self._change = trio.Event()
         # Hears of foreign writes on this session's ground, as `core.events.ForeignWrites` has them.
         self.heard_foreign: Callable[[Mapping[str, Any]], None] = lambda _: None
+        # Hears of claims of others that wait for what this session holds, or waits for itself.
+        self.heard_wanted: Callable[[Mapping[str, Any]], None] = lambda _: None
 
     def guard_ground(
         self,
@@ -101,7 +122,7 @@ class Lessee:
             before_adopting: awaited with the globs of each new exclusive lease before anything is written under it.
             before_leaving: awaited with each revoked lease before its ground opens; nothing is written under it then.
         """
-        self._adopting.before = before_adopting
+        self._adopting.before = self.delegations.before = before_adopting
         self._leaving.before = before_leaving
 
     # -- Holdings -------------------------------------------------------------------------------
@@ -156,6 +177,8 @@ class Lessee:
             nursery.start_soon(self._refusals.run)
             nursery.start_soon(self._leaving.run)
             nursery.start_soon(self._adopting.run)
+            nursery.start_soon(self.delegations.run)
+            nursery.start_soon(self.downgrades.run)
 
     async def end(self, within_s: float = 2.0) -> None:
         """End the session, its leases are free at once; given up after `within_s`."""
@@ -168,7 +191,7 @@ class Lessee:
                 log.warning("the session could not be ended: %s", error.message)
 
     async def changed(self) -> None:
-        """Wait until a lease came or went."""
+        """Wait until a lease came or went, or something was heard of a recall."""
         await self._change.wait()
 
     @property
@@ -199,6 +222,24 @@ class Lessee:
                 self._adopting.waits(answer["lease"])
             return await self._adopting.settled(answer, sent_s)
 
+    async def claim_together(self, calls: Sequence[api.Call]) -> list[api.Body | LeasefsError]:
+        """Send many at once, each decided on its own; what is refused stands in its place.
+
+        Raises:
+            LeasefsError: none of them was decided.
+        """
+        sent_s = self._clock.now_s()
+        with self._adopting.claiming():
+            asked = [{"op": "claim", **(call.body or {})} for call in calls]
+            answers = (await self._send(api.batch(asked)))["answers"]
+            decided = [api.decided(one["status"], one["body"]) for one in answers]
+            granted = [one for one in decided if not isinstance(one, LeasefsError)]
+            for answer in granted:
+                if answer["state"] == "waiting":
+                    self._adopting.waits(answer["lease"])
+            settled = iter(await self._adopting.settled_together(granted, sent_s))
+            return [one if isinstance(one, LeasefsError) else next(settled) for one in decided]
+
     async def waited(self, lease_id: str, wait_s: float) -> api.Body:
         """`api.lease` for a claim of this session: what is granted is in the view before this returns."""
         sent_s = self._clock.now_s()
@@ -213,17 +254,35 @@ class Lessee:
         require: str = "committed",
         dirty: str = "refuse",
         note: str = "",
+        commit: str = "",
+        again: bool = False,
     ) -> api.Body:
         """Give a lease back: nothing is written under it from this moment, whatever the ledger says.
 
-        `require`, `dirty` and `note` are as in `api.release`; whoever asks has made sure of them.
+        What is said beside the key is as in `api.release`; whoever asks has made sure of it.
 
         Raises:
             LedgerUnavailable: if the ledger is away; it is told when it is back.
             LeasefsError: what the ledger refused.
         """
-        call = api.release(lease_id, key=key, require=require, dirty=dirty, note=note)
+        call = api.release(
+            lease_id,
+            key=key,
+            require=require,
+            dirty=dirty,
+            note=note,
+            commit=commit,
+            again=again,
+        )
         return await self._leaving.release(lease_id, call)
+
+    async def more_time(self, lease_id: str, extra_s: float) -> api.Body:
+        """Ask for more time to give up a lease that is recalled (LeaseAnswer). Raises LeasefsError."""
+        sent_s = self._clock.now_s()
+        answer = await self._send(api_scheduling.more_time(lease_id, extra_s))
+        if answer.get("recall"):
+            self.recalls.told(lease_id, answer["recall"], sent_s)
+        return answer
 
     async def renew_all(self) -> api.Body:
         """Renew everything held, used or not: a HeartbeatAnswer.
@@ -256,6 +315,18 @@ class Lessee:
             raise UnknownLease(lease_id)
         return lease.token, self._uses.begin(lease.token, pid, "", program)
 
+    def last_used_s(self, token: int) -> float:
+        """When this lease was used last: infinity if it is now, less than any time if it never was."""
+        return self._uses.last_s(token)
+
+    def when_rested(self, call: Callable[[int], None]) -> None:
+        """Have `call` hear the token of each lease that is used no more."""
+        self._uses.rested = call
+
+    def is_used(self, token: int) -> bool:
+        """Whether a write handle under this lease is open, or something else uses it right now."""
+        return self._uses.is_open(token)
+
     def stop_using(self, use_id: int) -> None:
         """That use is over."""
         self._uses.end(use_id)
@@ -268,10 +339,15 @@ class Lessee:
     async def _ledger_is_back(self) -> None:
         """It gives holders little time to reclaim after a restart, so reclaim first."""
         self._heartbeats.retry_now()
+        self.delegations.connected()
+        self.downgrades.connected()
         await self._leaving.tell()
 
     def _changed(self) -> None:
         self._uses.keep_only(self.view.by_token)
+        self._wake()
+
+    def _wake(self) -> None:
         self._change.set()
         self._change = trio.Event()
 
@@ -285,6 +361,7 @@ class Lessee:
     async def _session_ended(self, reason: str) -> None:
         """The ledger does not know us any more: everything is lost; begin again if we may."""
         self._trust.lost_all(reason)
+        self.recalls.forget_all()
         try:
             await self._open(replace=False)
         except LeasefsError as error:

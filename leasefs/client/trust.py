@@ -16,6 +16,7 @@ No I/O and no waiting here; the loops are in `heartbeats` and `own_events`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from leasefs.core.globs import parse_glob
@@ -24,6 +25,8 @@ from leasefs.core.lease import Mode, trust_margin_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from leasefs.core.carving import Carved
 
 _REMEMBERED = 1024
 
@@ -81,7 +84,9 @@ class Trust:
             return
         rest = [other for other in self.view.leases if other is not lease]
         gone = {**self.view.lost, lease.token: reason}
-        self.view = HeldView(rest, dict(list(gone.items())[-_REMEMBERED:]))
+        # What was carved out of it stands on its own now: no other lease of ours can lie over that ground.
+        carved = [one for one in self.view.carved if one.parent != lease_id]
+        self.view = HeldView(rest, dict(list(gone.items())[-_REMEMBERED:]), carved)
         self._changed()
 
     def lost_all(self, reason: str) -> None:
@@ -89,6 +94,39 @@ class Trust:
         self._floor_token = self._highest_token
         for lease in self.view.leases:
             self.lost(lease.lease_id, reason)
+
+    # -- parts given to others ------------------------------------------------------------------
+
+    def carve(self, carved: Carved) -> None:
+        """Nothing is written there any more, whatever lease covers it."""
+        self._carve([*self.view.carved, carved])
+
+    def recarve(self, before: Carved, after: Carved) -> None:
+        """More is known of a part; of one that was taken back meanwhile nothing is."""
+        self._carve([after if one == before else one for one in self.view.carved])
+
+    def uncarve(self, carved: Iterable[Carved]) -> None:
+        """These parts are ours to write on again."""
+        over = list(carved)
+        self._carve([one for one in self.view.carved if one not in over])
+
+    def _carve(self, carved: list[Carved]) -> None:
+        self.view = HeldView(self.view.leases, self.view.lost, carved)
+        self._changed()
+
+    # -- sharing what was held alone ------------------------------------------------------------
+
+    def set_mode(self, lease_id: str, mode: Mode, token: int | None = None) -> None:
+        """The lease is held in this mode from now on, and under this token if one is given; its trust stays."""
+        lease = self.lease(lease_id)
+        if lease is None:
+            return
+        token = lease.token if token is None else token
+        self._highest_token = max(self._highest_token, token)
+        rest = [other for other in self.view.leases if other is not lease]
+        changed = replace(lease, mode=mode, token=token)
+        self.view = HeldView([*rest, changed], self.view.lost, self.view.carved)
+        self._changed()
 
     def _adopt(
         self, lease_id: str, token: int, claim: Mapping[str, Any], trusted_until_s: float
@@ -108,7 +146,7 @@ class Trust:
             trusted_until_s=trusted_until_s,
         )
         rest = [other for other in self.view.leases if other.lease_id != lease_id]
-        self.view = HeldView([*rest, lease], self.view.lost)
+        self.view = HeldView([*rest, lease], self.view.lost, self.view.carved)
         if known is None:
             self._changed()
         return True

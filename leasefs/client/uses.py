@@ -40,9 +40,17 @@ class Use(NamedTuple):
 class Uses:
     """Counts uses and knows which leases are due for renewal. All times CLOCK_BOOTTIME seconds."""
 
-    def __init__(self, woken: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        woken: Callable[[], None] = lambda: None,
+        now_s: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         """`woken` is called at the first use of a lease since it was last renewed."""
         self._woken = woken
+        self._now_s = now_s
+        self._last_s: dict[int, float] = {}
+        # Called when a lease is used no more, by its token.
+        self.rested: Callable[[int], None] = lambda _: None
         self._open: dict[int, Use] = {}
         self._open_count: dict[int, int] = {}
         self._used: dict[int, None] = {}
@@ -67,9 +75,19 @@ class Uses:
                 self._open_count[use.token] = left
             else:
                 del self._open_count[use.token]
+                self._last_s[use.token] = self._now_s()
+                self.rested(use.token)
+
+    def last_s(self, token: int) -> float:
+        """When the lease was used last: infinity if something uses it now, less than any time if nothing ever did."""
+        if token in self._open_count:
+            return float("inf")
+        return self._last_s.get(token, float("-inf"))
 
     def wrote(self, token: int) -> None:
-        """The lease was used just now. Called at every write, so a second one costs a look-up."""
+        """The lease was used just now. Called at every write, so a second one costs two look-ups."""
+        if token not in self._open_count:
+            self._last_s[token] = self._now_s()
         if token not in self._used:
             self._used[token] = None
             self._woken()
@@ -77,6 +95,10 @@ class Uses:
     def in_use(self, token: int) -> bool:
         """Whether it is used, or was since it was last renewed."""
         return token in self._used or token in self._open_count
+
+    def is_open(self, token: int) -> bool:
+        """Whether something uses it right now."""
+        return token in self._open_count
 
     def due_at_s(self, lease: HeldLease) -> float:
         """When the lease is to be renewed if it is in use."""
@@ -125,6 +147,6 @@ class Uses:
 
     def keep_only(self, tokens: Container[int]) -> None:
         """Forget leases that are over."""
-        for known in (self._used, self._renewed_at_s):
+        for known in (self._used, self._renewed_at_s, self._last_s):
             for token in [token for token in known if token not in tokens]:
                 del known[token]

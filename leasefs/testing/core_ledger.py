@@ -107,8 +107,12 @@ class CoreLedger:
                 command = cmd.EndSession(session)
             case ("POST", path) if path.endswith("/heartbeat"):
                 command = msgspec.convert({"session": session, **body}, cmd.Heartbeat)
+            case ("POST", "batch"):
+                return {"answers": [self._one_of_many(one, session) for one in body["requests"]]}
             case ("POST", path) if path in _COMMANDS:
                 command = msgspec.convert({"session": session, **body}, _COMMANDS[path])
+            case ("POST", path) if path.endswith("/more-time"):
+                command = cmd.AskForTime(session, path.split("/")[1], body["extra_s"])
             case ("DELETE", path) if path.startswith("leases/"):
                 command = _release(session, path[7:], call)
             case ("GET", path) if path.startswith("leases/"):
@@ -118,11 +122,22 @@ class CoreLedger:
                 raise AssertionError(f"no such call: {call}")
         return self.do(command)
 
+    def _one_of_many(self, request: Body, session: str) -> Body:
+        wish = {name: value for name, value in request.items() if name != "op"}
+        try:
+            answer = self.do(msgspec.convert({"session": session, **wish}, cmd.ClaimLease))
+        except LeasefsError as error:
+            about = {"code": error.code, "message": error.message, "details": error.details}
+            return {"status": 409, "body": {"error": about}}
+        return {"status": 201, "body": answer}
+
 
 def _release(session: str, lease: str, call: Call) -> cmd.ReleaseLease:
     fields = dict(parse_qsl(call.path.partition("?")[2], errors="surrogateescape"))
     wishes = {"on_dirty" if name == "dirty" else name: value for name, value in fields.items()}
-    return msgspec.convert({"session": session, "lease": lease, **wishes}, cmd.ReleaseLease)
+    return msgspec.convert(
+        {"session": session, "lease": lease, **wishes}, cmd.ReleaseLease, strict=False
+    )
 
 
 class CoreLink:
@@ -180,7 +195,8 @@ class CoreLink:
                 after = recorded.seq
                 if self._is_ours(recorded):
                     event = msgspec.to_builtins(recorded.event)
-                    yield StreamEvent(recorded.seq, event["type"], {"event": event})
+                    told = {"at_s": recorded.at_s, "event": event}
+                    yield StreamEvent(recorded.seq, event["type"], told)
             async with trio.open_nursery() as nursery:
                 for either in (cut, changed):
                     nursery.start_soon(_wait, either, nursery.cancel_scope)
@@ -189,7 +205,7 @@ class CoreLink:
         """As the service does it: by the session that the event, or its claim, belongs to."""
         event = msgspec.to_builtins(recorded.event)
         if "claim" in event and isinstance(event["claim"], dict):
-            return bool(event["claim"]["session"] == self.session)
+            return self.session in {event["claim"]["session"], *event.get("ahead", ())}
         about = event.get("lease") or event.get("claim")
         if about:
             return any(
