@@ -50,7 +50,7 @@ def boundary(handler: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Corout
         except FUSEError:
             raise
         except Exception as error:
-            raise _answer(handler, error) from error
+            raise _answer(handler, args, error) from error
 
     return guarded
 
@@ -65,7 +65,7 @@ def at_once(handler: Callable[[*A], R]) -> Callable[[*A], Coroutine[Any, Any, R]
         except FUSEError:
             raise
         except Exception as error:
-            raise _answer(handler, error) from error
+            raise _answer(handler, args, error) from error
 
     return guarded
 
@@ -88,13 +88,20 @@ def changing(handler: Callable[[H, *A], R]) -> Callable[[H, *A], Coroutine[Any, 
         except FUSEError:
             raise
         except Exception as error:
-            raise _answer(handler, error) from error
+            raise _answer(handler, (over, *args), error) from error
 
     return guarded
 
 
-def _answer(handler: Callable[..., object], error: Exception) -> FUSEError:
+def _answer(
+    handler: Callable[..., object], args: tuple[object, ...], error: Exception
+) -> FUSEError:
     if isinstance(error, _ANSWERS):
-        return FUSEError(errno_of(error))
+        code = errno_of(error)
+        thread = getattr(args[-1], "pid", None) if args else None
+        if code == errno.ESTALE and thread is not None:
+            # Its last argument says who asked: the kernel looks again for that thread.
+            cast("OverTree", args[0]).tree.lower.retries.told_stale(thread)
+        return FUSEError(code)
     log.error("%s failed", handler.__name__, exc_info=error)
     return FUSEError(errno.EIO)

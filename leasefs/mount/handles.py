@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,6 +70,7 @@ class OpenVirtual:
 
 
 Handle = OpenFile | OpenDirectory | OpenVirtual
+_H = TypeVar("_H", OpenFile, OpenDirectory)
 
 
 class Handles:
@@ -78,6 +79,7 @@ class Handles:
     def __init__(self) -> None:
         self._handles: dict[int, Handle] = {}
         self._files: dict[Node, list[OpenFile]] = {}
+        self._streams: dict[Node, list[OpenDirectory]] = {}
         self._writers: dict[OpenFile, None] = {}
         self._next = 1
 
@@ -93,6 +95,8 @@ class Handles:
             self._files.setdefault(handle.node, []).append(handle)
             if handle.writes:
                 self._writers[handle] = None
+        elif isinstance(handle, OpenDirectory):
+            self._streams.setdefault(handle.node, []).append(handle)
         return number
 
     def get(self, number: int) -> Handle:
@@ -110,11 +114,10 @@ class Handles:
         """Forget a handle and close its descriptor."""
         handle = self._handles.pop(number)
         if isinstance(handle, OpenFile):
-            same = self._files[handle.node]
-            same.remove(handle)
             self._writers.pop(handle, None)
-            if not same:
-                del self._files[handle.node]
+            _take_out(self._files, handle)
+        elif isinstance(handle, OpenDirectory):
+            _take_out(self._streams, handle)
         if not isinstance(handle, OpenVirtual):
             os.close(handle.fd)
         return handle
@@ -122,6 +125,11 @@ class Handles:
     def files_of(self, node: Node) -> Iterable[OpenFile]:
         """The open files of one inode."""
         return self._files.get(node, ())
+
+    def descriptors_of(self, node: Node) -> list[int]:
+        """Descriptors of what is open of one inode, files or directory streams; borrowed."""
+        opened = (*self._files.get(node, ()), *self._streams.get(node, ()))
+        return [handle.fd for handle in opened]
 
     def files(self) -> list[OpenFile]:
         """All open files."""
@@ -141,3 +149,10 @@ class Handles:
         for number in list(self._handles):
             self.pop(number)
         return files
+
+
+def _take_out(opened: dict[Node, list[_H]], handle: _H) -> None:
+    same = opened[handle.node]
+    same.remove(handle)
+    if not same:
+        del opened[handle.node]

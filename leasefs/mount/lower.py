@@ -6,7 +6,8 @@ the only way to the tree beneath.
 
 Directory descriptors are O_PATH, cached, and opened anew through their parents when they were pushed
 out. Whatever is reached by name is compared with the inode that was meant: another one there is ESTALE,
-which makes the kernel look the name up again (path_lookup in open(2), fs/namei.c).
+which makes the kernel look the name up again (path_lookup in open(2), fs/namei.c). It does so once; what it
+finds then is held for it (`retries.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import os
 from collections import OrderedDict
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from leasefs.mount.retries import Retries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +44,11 @@ def stale(what: str) -> OSError:
     return OSError(errno.ESTALE, what)
 
 
+def reopen(fd: int, flags: int) -> int:
+    """Open what a descriptor of ours leads to once more, with these flags."""
+    return os.open(f"/proc/self/fd/{fd}", flags & ~os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
 class Lower:
     """System calls on the tree below, by node. Raises OSError only."""
 
@@ -53,6 +61,7 @@ class Lower:
         for everything else: looking, removing, closing, heartbeats.
         """
         self.root_fd = root_fd
+        self.retries = Retries(most=max(16, min(256, directories // 4)))
         self._inodes = inodes
         self._limit = directories
         self._handles_below = handles_below
@@ -79,7 +88,10 @@ class Lower:
             return self.root_fd
         if node.orphan_fd >= 0:
             return node.orphan_fd
-        return self._directories.get(node)
+        fd = self._directories.get(node)
+        if fd is None and self.retries.is_held(node):
+            return self.retries.fd_of(node)
+        return fd
 
     def _open_directory(self, node: Node) -> int:
         chain = [node]
@@ -116,12 +128,13 @@ class Lower:
 
     def keeps_removed(self, directory: Node) -> bool:
         """Whether a descriptor kept here is all that a removed directory still exists for."""
-        fd = self._directories.get(directory)
-        return fd is not None and not os.fstat(fd).st_nlink
+        fd = self._directories.get(directory, self.retries.fd_of(directory))
+        return fd >= 0 and not os.fstat(fd).st_nlink
 
     def forget(self, node: Node) -> None:
         """Close what is held open for a node that is gone."""
         self._lay_at.pop(node, None)
+        self.retries.forget(node)
         fd = self._directories.pop(node, -1)
         if fd >= 0:
             os.close(fd)
@@ -132,6 +145,7 @@ class Lower:
     def close(self) -> None:
         """Close all descriptors but the root's."""
         self.close_directories()
+        self.retries.close()
         os.close(self._links_fd)
 
     def close_directories(self) -> None:
@@ -249,6 +263,8 @@ class Lower:
             if found is not None:
                 return found
             self._inodes.lose_name(node, node.parent, node.name)
+        if self.retries.is_held(node):
+            return os.fstat(self.retries.fd_of(node))
         raise stale("no name leads to the inode")
 
     def _found_by_name(self, node: Node, parent: Node) -> os.stat_result | None:
@@ -261,8 +277,22 @@ class Lower:
             raise
         return found if self._inodes.is_same(node, found) else None
 
-    def open(self, node: Node, flags: int) -> tuple[int, os.stat_result]:
-        """Open a regular file. The descriptor is the caller's; its attributes come along.
+    def hold(self, parent: Node, name: bytes, thread: int) -> os.stat_result | None:
+        """Look up what is at a name, for a thread that tries again, and hold it until the thread has it."""
+        try:
+            fd = os.open(name, _PIN, dir_fd=self.directory(parent))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno not in NO_MORE:
+                raise
+            return self.lstat(parent, name)
+        found = os.fstat(fd)
+        self.retries.hold(thread, self._inodes.learn(parent, name, found), fd, (parent, name))
+        return found
+
+    def open(self, node: Node, flags: int, thread: int) -> tuple[int, os.stat_result]:
+        """Open a regular file for a thread. The descriptor is the caller's; its attributes come along.
 
         Raises:
             OSError: ESTALE if the name leads elsewhere, ENFILE if too many are open.
@@ -270,9 +300,15 @@ class Lower:
         # O_NONBLOCK: a FIFO that was swapped in must not stop the daemon; no effect on files.
         flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
         if node.orphan_fd >= 0:
-            fd = os.open(f"/proc/self/fd/{node.orphan_fd}", flags & ~os.O_NOFOLLOW)
+            fd = reopen(node.orphan_fd, flags)
             return self.for_a_handle(fd), os.fstat(fd)
-        fd, found = self._open_by_name(node, flags)
+        try:
+            fd, found = self._open_by_name(node, flags)
+        except OSError as error:
+            if error.errno != errno.ESTALE or not self.retries.found_by(thread, node):
+                raise
+            fd = reopen(self.retries.fd_of(node), flags)
+            found = os.fstat(fd)
         return self.for_a_handle(fd), found
 
     def for_a_handle(self, fd: int) -> int:
@@ -314,7 +350,12 @@ class Lower:
         """An O_PATH descriptor of the node, owned by the caller."""
         if node.orphan_fd >= 0:
             return os.dup(node.orphan_fd)
-        return self._open_by_name(node, _PIN)[0]
+        try:
+            return self._open_by_name(node, _PIN)[0]
+        except OSError as error:
+            if error.errno != errno.ESTALE or not self.retries.is_held(node):
+                raise
+            return os.dup(self.retries.fd_of(node))
 
     def readlink(self, node: Node) -> bytes:
         """The text of a symlink."""

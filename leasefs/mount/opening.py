@@ -12,9 +12,10 @@ from leasefs.core.policy import Allowed, Op, Place, Target
 from leasefs.mount.gate import Wanting
 from leasefs.mount.git_guard import GIT_STARTS_WITH
 from leasefs.mount.handles import OpenFile, OpenVirtual
-from leasefs.mount.lower import stale
+from leasefs.mount.lower import reopen, stale
 from leasefs.mount.outside import stamp
 from leasefs.mount.owner import take_set_ids
+from leasefs.mount.reading import look_again
 
 if TYPE_CHECKING:
     from leasefs.mount.inodes import Node
@@ -55,22 +56,34 @@ async def open_control(tree: Tree, number: int, flags: int, caller: Caller) -> O
 def open_file(tree: Tree, number: int, flags: int, caller: Caller) -> Opened:
     """Open an existing file. O_TRUNC acts after the check (it reaches us: FUSE_ATOMIC_O_TRUNC)."""
     node = tree.node(number)
+    opened = _open_file(tree, node, flags, caller)
+    tree.lower.retries.served(caller.pid, node)
+    return opened
+
+
+def _open_file(tree: Tree, node: Node, flags: int, caller: Caller) -> Opened:
     if not wants_write(flags):
         if node.name in GIT_STARTS_WITH and tree.gate.guard is not None:
             tree.gate.guard.looks_for_git(caller.pid, tree.inodes.path(node))
-        fd, found = tree.lower.open(node, flags & _PASSED_ON)
-        return _opened(tree, OpenFile(fd, node, flags), found)
+        fd, found = tree.lower.open(node, flags & _PASSED_ON, caller.pid)
+        return _opened(tree, OpenFile(fd, node, flags, pid=caller.pid), found)
     op = Op.TRUNCATE if flags & os.O_TRUNC else Op.OPEN
     targets = tree.content_target(node, tree.stat(node))
     allowed = tree.gate.admit(op, targets, caller.pid)
-    path = targets[0].path if targets and node.parent is not None else b""
-    return _open_allowed(tree, node, path, flags, allowed, caller)
+    named = node.parent is not None
+    path = targets[0].path if targets and named else b""
+    fd, found = tree.lower.open(node, flags & _PASSED_ON, caller.pid)
+    if named and node.parent is None:
+        # Others took its name in between; it may have another one by now.
+        os.close(fd)
+        return _open_file(tree, node, flags, caller)
+    return _open_allowed(tree, OpenFile(fd, node, flags, path, caller.pid), found, allowed, caller)
 
 
 def _open_allowed(
-    tree: Tree, node: Node, path: bytes, flags: int, allowed: Allowed, caller: Caller
+    tree: Tree, file: OpenFile, found: os.stat_result, allowed: Allowed, caller: Caller
 ) -> Opened:
-    fd, found = tree.lower.open(node, flags & _PASSED_ON)
+    fd, node, flags, path = file.fd, file.node, file.flags, file.path
     try:
         if flags & os.O_TRUNC:
             _truncate(tree, node, fd, flags, caller)
@@ -79,7 +92,6 @@ def _open_allowed(
     except BaseException:
         os.close(fd)
         raise
-    file = OpenFile(fd, node, flags, path, caller.pid)
     if file.writes:
         _bind(tree, file, found, allowed, caller)
     tree.links.touched(node, found)
@@ -98,7 +110,7 @@ def _truncate(tree: Tree, node: Node, fd: int, flags: int, caller: Caller) -> No
     if flags & os.O_ACCMODE != os.O_RDONLY:
         os.ftruncate(fd, 0)
         return
-    writable, _ = tree.lower.open(node, os.O_WRONLY)
+    writable = reopen(fd, os.O_WRONLY)
     try:
         os.ftruncate(writable, 0)
     finally:
@@ -141,7 +153,10 @@ def create(
     except FileExistsError:
         if flags & os.O_EXCL:
             raise
-        return _open_instead(tree, parent, name, flags, caller)
+        instead = _open_instead(tree, parent, name, flags, caller)
+        if instead is None:
+            return create(tree, parent_number, name, mode, flags, caller)
+        return instead
     if not allowed.by_name:
         tree.arrived(allowed, target, found)
     tree.changed(allowed, target.path)
@@ -179,11 +194,14 @@ def _create(
 
 def _open_instead(
     tree: Tree, parent: Node, name: bytes, flags: int, caller: Caller
-) -> tuple[Opened, Entry]:
-    found = tree.lower.lstat(parent, name)
-    if not stat.S_ISREG(found.st_mode):
+) -> tuple[Opened, Entry] | None:
+    """None if what was there is gone again."""
+    entry = look_again(tree, parent, name, caller.pid)
+    if entry is None:
+        return None
+    if not stat.S_ISREG(entry.stat.st_mode):
+        tree.forget(entry.number, 1)
         raise stale("something else was created meanwhile")
-    entry = tree.entry(parent, name, found)
     try:
         return open_file(tree, entry.number, flags, caller), entry
     except BaseException:

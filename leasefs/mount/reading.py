@@ -18,6 +18,7 @@ from leasefs.mount.tree import Entry, Tree
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from leasefs.mount.inodes import Node
 
 # "." and ".." come first; names follow by their place in the stream's list.
 _DOTS = 2
@@ -34,6 +35,9 @@ def lookup(tree: Tree, parent_number: int, name: bytes, thread: int = 0) -> Entr
     if parent is tree.inodes.root and name == tree.control.name:
         number = tree.control.number
         return Entry(number, number, tree.control.stat(number))
+    retries = tree.lower.retries
+    if retries.told and retries.looks_again(thread) and not tree.redirects.is_at(parent, name):
+        return look_again(tree, parent, name, thread)
     found = tree.look(parent, name)
     if found is None:
         tree.outside.looked_up(parent, name)
@@ -42,6 +46,19 @@ def lookup(tree: Tree, parent_number: int, name: bytes, thread: int = 0) -> Entr
         entry_s = tree.redirects.looked_up((parent_number, name), found, thread)
         return tree.entry(parent, name, found)._replace(entry_s=entry_s)
     return tree.entry(parent, name, found)
+
+
+def look_again(tree: Tree, parent: Node, name: bytes, thread: int) -> Entry | None:
+    """The same for a thread that tries again after ESTALE: what it finds is there for its next request.
+
+    A file is so for this thread alone, and the kernel must not take others there by this answer.
+    """
+    found = tree.lower.hold(parent, name, thread)
+    if found is None:
+        tree.outside.looked_up(parent, name)
+        return None
+    entry = tree.entry(parent, name, found)
+    return entry if stat.S_ISDIR(found.st_mode) else entry._replace(entry_s=0.0)
 
 
 def _lookup_control(tree: Tree, parent_number: int, name: bytes) -> Entry:

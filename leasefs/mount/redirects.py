@@ -147,6 +147,10 @@ class Redirects:
         elif directory not in self._touched:
             self.touch(directory)
 
+    def is_at(self, directory: Node, name: bytes) -> bool:
+        """Whether this name is a redirect's place."""
+        return (directory.number, name) in self.by_place
+
     def touch(self, directory: bytes) -> None:
         """This directory may be worth a look."""
         if len(self._touched) < _TOUCHED:

@@ -80,7 +80,7 @@ class Tree:
 
     def __post_init__(self) -> None:
         self.redirects = Redirects(self.inodes)
-        self.inodes.is_open = self.handles.is_open
+        self.inodes.is_open = self._is_open
         self.changes.unseen = self.redirects.unseen
 
     def close(self) -> None:
@@ -88,6 +88,9 @@ class Tree:
         self.handles.close_all()
         self.outside.close()
         self.lower.close()
+
+    def _is_open(self, node: Node) -> bool:
+        return self.handles.is_open(node) or self.lower.retries.is_held(node)
 
     # -- finding -------------------------------------------------------------------------------
 
@@ -117,8 +120,8 @@ class Tree:
         except OSError as error:
             if error.errno != errno.ESTALE:
                 raise
-            for file in self.handles.files_of(node):
-                return os.fstat(file.fd)
+            for fd in self.handles.descriptors_of(node):
+                return os.fstat(fd)
             raise
 
     def look(self, parent: Node, name: bytes) -> os.stat_result | None:
@@ -152,7 +155,7 @@ class Tree:
             native = node.number in self.redirects.brief
             if not native and node.watch < 0 and self.outside.watch(node):
                 # It may have changed before anybody watched.
-                found = self.stat(node)
+                found = os.fstat(self.lower.directory(node))
             sure = node.watch >= 0
         else:
             sure = watched and found.st_nlink == 1 and isinstance(node.key, int)
@@ -251,6 +254,9 @@ class Tree:
             target: Target = self.target(node.parent, node.name, found)
         elif found.st_nlink and not node.is_dir:
             target = self._nameless_target(node)
+        elif (place := self.lower.retries.place_of(node)) is not None:
+            # Somebody took its name after it was looked up here; without a lease that opens nothing.
+            target = self.target(*place, found)
         else:
             return ()
         if found.st_nlink == 1 or node.is_dir or self._all_is_leased():
@@ -262,9 +268,12 @@ class Tree:
         return (target,)
 
     def _nameless_target(self, node: Node) -> Target:
-        """A file that is open here and has names, none of which the kernel knows: judged where it is."""
-        for file in self.handles.files_of(node):
-            path = self.lower.path_of(file.fd)
+        """A file that is open or held here and has names, none of which the kernel knows: judged where it is."""
+        descriptors = [file.fd for file in self.handles.files_of(node)]
+        if self.lower.retries.is_held(node):
+            descriptors.append(self.lower.retries.fd_of(node))
+        for fd in descriptors:
+            path = self.lower.path_of(fd)
             if path is not None and not path.endswith(_DELETED):
                 # Somebody else renamed it.
                 return Target(path, self.ground.place(path, is_dir=False), tracked=True)
