@@ -213,8 +213,10 @@ def _place(
     trial = Draft(draft.state, draft.now_s)
     if found:
         behind = tuple(blocker.id for blocker in found[:BLOCKERS_SHOWN] if blocker.id)
+        ahead = dict.fromkeys(blocker.session for blocker in found[:BLOCKERS_SHOWN] if blocker.id)
         expected = estimate(trial.state, wanted, draft.now_s)
-        trial.emit(Queued(wanted, behind, key, request, expected.eta_s if expected else None))
+        eta_s = expected.eta_s if expected else None
+        trial.emit(Queued(wanted, behind, key, request, eta_s, tuple(ahead)))
         recall_for(trial, wanted)
     else:
         take(trial, wanted, key, request)

@@ -70,7 +70,8 @@ class Granted(Event, frozen=True, tag="granted"):
 class Queued(Event, frozen=True, tag="queued"):
     """The claim waits; `behind` are the ids of the first leases and claims it waits for.
 
-    `eta_s` is the estimate that its maker was given, so that it can be compared with the grant; None: unknown.
+    `ahead` are the sessions that these are of. `eta_s` is the estimate that its maker was given, so that it can be
+    compared with the grant; None: unknown.
     """
 
     claim: Claim
@@ -78,6 +79,7 @@ class Queued(Event, frozen=True, tag="queued"):
     key: str = ""
     request: str = ""
     eta_s: float | None = None
+    ahead: tuple[str, ...] = ()
 
 
 class ClaimRefused(Event, frozen=True, tag="claim-refused"):

@@ -71,6 +71,14 @@ class Target:
         """Whether it is `tracked`. Asked only where the answer counts: to know it may take a look."""
         return self.tracked
 
+    def is_beside(self, name: bytes) -> bool:
+        """Whether there is something of this name in the same directory, as far as that is known."""
+        return False
+
+    def read_beside(self, pid: int) -> Sequence[bytes]:
+        """The paths of the files of the same directory that this thread is reading, as far as that is known."""
+        return ()
+
 
 class Reason(Enum):
     """Why an operation was refused."""
@@ -83,6 +91,10 @@ class Reason(Enum):
     DELEGATED = "the path is delegated to another agent, who alone may write there now"
     DELEGATED_SINCE = "the path was delegated to another agent after this file was opened"
     SHARED_SINCE = "the lease that this file was opened under is shared now: nobody writes under it"
+    HELD = "somebody else has the path, and this mount does not wait"
+    WAITED = "the path was not to be had within the time that this mount waits for one"
+    DEADLOCK = "waiting for the path would never end"
+    UNCLAIMED = "the path could not be claimed"
     CONTROL = "the control directory cannot be changed"
     BORDER = "a name cannot cross between the git directory and the tree"
     GIT_COMMAND = "git would change or stage this, outside the leases of this mount, so the command is refused whole"

@@ -12,11 +12,8 @@ import signal
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import trio
-
 from leasefs.client import api
 from leasefs.client.ids import new_key
-from leasefs.client.process import program_name
 from leasefs.client.sse import StreamEvent
 from leasefs.core.errors import (
     Denied,
@@ -29,6 +26,8 @@ from leasefs.mount.control_files import lease_facts, refusal_facts
 from leasefs.mount.control_http import Answer, Request, Streaming, Told, TooLarge
 from leasefs.mount.control_operating import is_operating, passed_on
 from leasefs.mount.giving_back import GivingBack, Wanted
+from leasefs.mount.recall_words import recall_facts
+from leasefs.mount.using import Using
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -110,7 +109,10 @@ class ControlServer:
         self._release = release
         self._revive = revive
         self._giving_back = GivingBack(lessee)
+        # Hears of each lease that somebody claimed here.
+        self.claimed: Callable[[str], None] = lambda _: None
         self._wanted = Wanted()
+        self._using = Using(lessee)
         self._transport = transport
         self._refusals = refusals
         self._about = about
@@ -147,6 +149,8 @@ class ControlServer:
                 return await self._claim(request)
             case ["leases", lease_id]:
                 return await self._lease(request, lease_id)
+            case ["leases", lease_id, "more-time"] if request.method == "POST":
+                return 200, await self._lessee.more_time(lease_id, _extra_s(request))
             case ["rescues", rescue_id] if request.method == "DELETE":
                 return 200, await self._forward(api.drop_rescue(rescue_id))
             case ["rescues", rescue_id]:
@@ -162,7 +166,10 @@ class ControlServer:
         began_s = self._lessee.now_s()
         answer = await self._lessee.claim(call)
         lease_id = answer["lease"]
-        self._wanted.by(lease_id, str(call.body.get("key")) if call.body else "")
+        self.claimed(lease_id)
+        self._wanted.by(
+            self._lessee.recalls.first(lease_id), str(call.body.get("key")) if call.body else ""
+        )
         if answer["state"] == "waiting":
             self._giving_back.made(lease_id)
             return self._told_of(202, answer)
@@ -230,7 +237,7 @@ class ControlServer:
             case "heartbeat":
                 return 200, await self._lessee.renew_all()
             case "uses":
-                return self._use(request)
+                return self._using.stream(request)
             case "leave":
                 return 200, await self._leave(request)
         raise NotFound(f"{request.path} is not something that a mount can do")
@@ -244,6 +251,7 @@ class ControlServer:
                 lease_facts(lease, now_s, lessee.kept_by(lease.token))
                 for lease in lessee.view.leases
             ],
+            "recalls": [recall_facts(recall, now_s) for recall in lessee.recalls],
             "refusals": [refusal_facts(record) for record in self._refusals.newest_first()],
         }
 
@@ -253,16 +261,6 @@ class ControlServer:
         if lazy:
             os.kill(os.getpid(), signal.SIGINT)
 
-    def _use(self, request: Request) -> Answer:
-        body = request.body or {}
-        lease_id, pid = body.get("lease"), body.get("pid", request.peer.pid)
-        if not isinstance(lease_id, str) or not isinstance(pid, int):
-            raise InvalidRequest("a use names a `lease`, and perhaps a `pid` and a `program`")
-        if all(lease.lease_id != lease_id for lease in self._lessee.view.leases):
-            raise UnknownLease(lease_id)
-        program = str(body.get("program") or program_name(pid))
-        return Streaming(self._used(lease_id, pid, program))
-
     async def _leave(self, request: Request) -> api.Body:
         """A claim is done with: its lease is released, unless other claims led to it too."""
         body = request.body or {}
@@ -271,34 +269,17 @@ class ControlServer:
             raise InvalidRequest("leaving names a `lease`, and the `key` of the claim")
         if not lease_id.isascii():
             raise UnknownLease(lease_id)
-        if self._wanted.without(lease_id, key):
-            return await self._lessee.waited(lease_id, 0.0)
+        recalls = self._lessee.recalls
+        if self._wanted.without(recalls.first(lease_id), key):
+            return await self._lessee.waited(recalls.latest(lease_id), 0.0)
         return await self._give_back(lease_id, new_key(), {})
 
     async def _give_back(self, lease_id: str, key: str, wishes: Mapping[str, str]) -> api.Body:
+        # Whoever gives up a lease that was recalled does not want it back either.
+        lease_id = self._lessee.recalls.latest(lease_id)
         answer = await self._release(lease_id, key, wishes)
         self._giving_back.known(lease_id)
         return answer
-
-    async def _used(
-        self, lease_id: str, pid: int, program: str
-    ) -> AsyncGenerator[StreamEvent, None]:
-        """What becomes of a lease while something uses it; its use begins and ends with this stream."""
-        lessee, said = self._lessee, ""
-        token, use_id = lessee.use(lease_id, pid, program)
-        try:
-            while (lease := lessee.view.by_token.get(token)) is not None:
-                left_s = lease.trusted_until_s - lessee.now_s()
-                state = "using" if left_s > 0 else "lapsed"
-                if state != said:
-                    said = state
-                    yield StreamEvent(0, state, {"lease": lease_id, "token": token})
-                with trio.move_on_after(left_s if left_s > 0 else 1.0):
-                    await lessee.changed()
-            reason = lessee.why_ended(lease_id) or "it ended"
-            yield StreamEvent(0, "lost", {"lease": lease_id, "token": token, "reason": reason})
-        finally:
-            lessee.stop_using(use_id)
 
 
 def _wait_s(request: Request) -> float:
@@ -309,6 +290,13 @@ def _wait_s(request: Request) -> float:
     if not 0 <= wait_s <= LONGEST_WAIT_S:
         raise InvalidRequest(f"wait_s is not in 0..{LONGEST_WAIT_S:g}")
     return wait_s
+
+
+def _extra_s(request: Request) -> float:
+    extra_s = (request.body or {}).get("extra_s")
+    if isinstance(extra_s, bool) or not isinstance(extra_s, int | float):
+        raise InvalidRequest("more time is asked for as `extra_s`, a number of seconds")
+    return float(extra_s)
 
 
 def _wrong_method(request: Request) -> WrongMethod:

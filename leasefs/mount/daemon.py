@@ -31,11 +31,16 @@ from leasefs.mount.control_http import listen, serve_http
 from leasefs.mount.control_server import ControlServer, refusal
 from leasefs.mount.foreign_writes import ForeignWrites
 from leasefs.mount.mountpoint import MountOptions, check
+from leasefs.mount.recall_hook import RecallHook
+from leasefs.mount.recall_words import recall_facts, recall_line
+from leasefs.mount.recalling import Recalling
 from leasefs.mount.refusals import RefusalLog
 from leasefs.mount.registry import control_socket, registered
 from leasefs.mount.releasing import ReleaseGate
 from leasefs.mount.serve import serve
 from leasefs.mount.telling_git import git_told
+from leasefs.mount.unleased_policy import settings_of
+from leasefs.mount.unleased_treatment import Unleased
 from leasefs.mount.work import Work, opened_tree
 from leasefs.vcs.errors import VcsError
 from leasefs.vcs.project_file import read_project_file
@@ -45,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from leasefs.mount.launch import MountConfig
+    from leasefs.mount.unleased_policy import Settings
     from leasefs.vcs.project_file import ProjectFile
 
 log = logging.getLogger(__name__)
@@ -72,6 +78,7 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
     options = _options(config)
     check(options)
     tree = await trio.to_thread.run_sync(_look_at, options.source)
+    settings = _unleased(config, tree.project)
     url, revive = await _find_ledger(config)
     credentials = new_credentials()
     link = TrioLink(url, credentials)
@@ -101,11 +108,28 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
             foreign = ForeignWrites(work.header, work.journals, lessee, link)
             about |= {"tree": work.header.tree, **foreign.facts()}
             releases = ReleaseGate(lessee, work, work.tree, tree.project)
+            unleased = Unleased(settings, lessee, work, releases)
+            about["unleased"] = unleased.facts()
+            hook = RecallHook(config.on_recall, options.mountpoint)
+            recalling = Recalling(lessee, work, releases, hook)
+            refusals.explainers.append(recalling.explain)
             control = ControlServer(
                 lessee, link, refusals, about, tree.owner_uid, releases.release, revive
             )
+            control.claimed = unleased.claimed_on_purpose
             async with git_told(options.source, wanted=config.fsmonitor) as about["fsmonitor"]:
-                await _serve_all(options, lessee, control, refusals, about, ready, work, foreign)
+                await _serve_all(
+                    options,
+                    lessee,
+                    control,
+                    refusals,
+                    about,
+                    ready,
+                    work,
+                    foreign,
+                    unleased,
+                    recalling,
+                )
             await work.end()
     finally:
         with trio.CancelScope(shield=True):
@@ -122,6 +146,8 @@ async def _serve_all(
     ready: Callable[[dict[str, Any]], None],
     work: Work,
     foreign: ForeignWrites,
+    unleased: Unleased,
+    recalling: Recalling,
 ) -> None:
     listener = listen(parse_url(about["control"]).socket_path, control.tree_uid)
     with contextlib.ExitStack() as until_the_end:
@@ -138,10 +164,20 @@ async def _serve_all(
             nursery.start_soon(lessee.run)
             nursery.start_soon(control.run)
             nursery.start_soon(work.run)
+            nursery.start_soon(unleased.run)
+            nursery.start_soon(recalling.run)
             nursery.start_soon(serve_http, listener, control.handle, refusal)
             contents = _contents(lessee, refusals, about, foreign)
             await serve(
-                options, lessee, contents, mounted, refusals, redirected, work.intents, foreign
+                options,
+                lessee,
+                contents,
+                mounted,
+                refusals,
+                redirected,
+                work.intents,
+                foreign,
+                unleased.treat,
             )
             nursery.cancel_scope.cancel()
 
@@ -155,10 +191,18 @@ def _contents(
         "mount.json": lambda: _json_file(about | foreign.facts()),
         **control_files(lessee, refusals, lessee.kept_by),
         **foreign.found.files(),
+        "recalls": lambda: _recalls(lessee).encode(),
+        "recalls.json": lambda: _json_file(
+            [recall_facts(one, lessee.now_s()) for one in lessee.recalls]
+        ),
     }
 
 
-def _json_file(facts: dict[str, Any]) -> bytes:
+def _recalls(lessee: Lessee) -> str:
+    return "".join(f"{recall_line(one, lessee.now_s())}\n" for one in lessee.recalls)
+
+
+def _json_file(facts: object) -> bytes:
     return json.dumps(facts, indent=1).encode() + b"\n"
 
 
@@ -175,6 +219,13 @@ def _options(config: MountConfig) -> MountOptions:
         allow_other=config.allow_other,
         redirects=config.redirects,
     )
+
+
+def _unleased(config: MountConfig, project: ProjectFile) -> Settings:
+    try:
+        return settings_of(config.unleased, config.wait_s, project)
+    except ValueError as error:
+        raise InvalidRequest(f"what becomes of writes that no lease covers is {error}") from error
 
 
 def _look_at(source: str) -> _Tree:

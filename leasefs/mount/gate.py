@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn, Protocol, Self, TypeVar
 
 import trio
 
@@ -46,6 +47,9 @@ _CONFIRM_WITHIN_S = 2.0
 
 R = TypeVar("R")
 
+# It is nobody's: no lease, no intent, no companion of anything.
+_OBSERVED = Allowed(None)
+
 
 class Wanting(Exception):
     """Something that a description needs is not known yet; `fetch` learns it, off the loop."""
@@ -56,11 +60,51 @@ class Wanting(Exception):
 
 
 class Unsettled(Exception):
-    """The policy refuses, as things are known here: perhaps the ledger knows better."""
+    """The policy refuses, as things are known here: perhaps the ledger knows better.
+
+    `targets` are all the names of the operation; a change through a handle has none.
+    """
+
+    def __init__(self, refused: Refused, targets: Sequence[Target] = ()) -> None:
+        super().__init__(refused.reason.value)
+        self.refused = refused
+        self.targets = targets
+
+
+class Unobtained(Exception):
+    """What the policy refuses was asked for, and not to be had."""
 
     def __init__(self, refused: Refused) -> None:
         super().__init__(refused.reason.value)
         self.refused = refused
+
+
+class Obtaining(Protocol):
+    """What one request does about its refusals."""
+
+    async def obtain(self, unsettled: Unsettled) -> None:
+        """Return once another attempt is worth it. Raises `Unobtained`."""
+        ...
+
+    def over(self) -> None:
+        """The request is about to be answered."""
+        ...
+
+
+class Obtainer(Protocol):
+    """Gets leases for changes that none covers, or waits for them (unleased policy)."""
+
+    def begin(self, pid: int) -> Obtaining:
+        """A request of this thread met a refusal."""
+        ...
+
+
+class Observer(Protocol):
+    """Lets changes pass that no lease covers, and reports them (unleased policy)."""
+
+    def passes(self, refused: Refused, targets: Sequence[Target], pid: int) -> bool:
+        """Whether this passes; noted then."""
+        ...
 
 
 class Gate:
@@ -73,6 +117,9 @@ class Gate:
         self.refusals = refusals
         # Knows what git commands are about to do; none where there is no git.
         self.guard: Guard | None = None
+        # What is done about refusals, beside recording them.
+        self.obtainer: Obtainer | None = None
+        self.observer: Observer | None = None
         self.intents = NoIntents() if intents is None else intents
 
     def admit(self, op: Op, targets: Sequence[Target], pid: int = 0) -> Allowed:
@@ -90,7 +137,9 @@ class Gate:
         if self.guard is not None:
             verdict = self.guard.weigh(pid, op, targets, verdict, now_s)
         if isinstance(verdict, Refused):
-            raise Unsettled(verdict)
+            if not self._passes(verdict, targets, pid):
+                raise Unsettled(verdict, targets)
+            return _OBSERVED
         lease, intents = verdict.lease, self.intents
         if lease is not None:
             for target in targets:
@@ -99,6 +148,9 @@ class Gate:
                     self._write_ahead(op, targets, pid)
                     break
         return verdict
+
+    def _passes(self, refused: Refused, targets: Sequence[Target], pid: int) -> bool:
+        return self.observer is not None and self.observer.passes(refused, targets, pid)
 
     def _write_ahead(self, op: Op, targets: Sequence[Target], pid: int) -> None:
         for path, kind, other in intended(op, targets):
@@ -121,17 +173,19 @@ class Gate:
             OSError: whatever `attempt` met; EBUSY if its answer never settles; EINTR if a signal asked
                 the caller to end meanwhile.
         """
-        asked = False
-        for _ in range(_ROUNDS):
-            try:
-                return attempt()
-            except Wanting as wanting:
-                missing = wanting.fetch
-            except Unsettled as unsettled:
-                if asked or not _may_still_be_ours(unsettled.refused):
-                    self.refuse(unsettled.refused, pid)
-                asked, missing = True, self._confirm
-            await unless_interrupted(pid, missing)
+        with Asking(self, pid) as asking:
+            while asking.rounds < _ROUNDS:
+                try:
+                    return attempt()
+                except Wanting as wanting:
+                    asking.rounds += 1
+                    missing = wanting.fetch
+                except Unsettled as unsettled:
+                    missing = asking.about(unsettled)
+                try:
+                    await unless_interrupted(pid, missing)
+                except Unobtained as unobtained:
+                    self.refuse(unobtained.refused, pid)
         raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
 
     async def require(self, op: Op, pid: int, describe: Callable[[], Sequence[Target]]) -> Allowed:
@@ -161,14 +215,17 @@ class Gate:
             op, file.token, file.path, self.holdings.view, self.holdings.now_s()
         )
         if isinstance(verdict, Refused):
-            raise Unsettled(verdict)
+            if not self._passes(verdict, (), file.pid):
+                raise Unsettled(verdict)
+            return _OBSERVED
         return verdict
 
-    async def _confirm(self) -> None:
+    async def confirm(self) -> None:
+        """Ask the ledger about lapsed leases, within a bound."""
         with trio.move_on_after(_CONFIRM_WITHIN_S):
             await self.holdings.revalidate()
 
-    def refuse(self, refused: Refused, pid: int) -> None:
+    def refuse(self, refused: Refused, pid: int) -> NoReturn:
         """Record a refusal and raise it."""
         refusal = Refusal(refused)
         self.refusals.add(refusal, pid)
@@ -178,6 +235,35 @@ class Gate:
         """A change was made under this verdict."""
         if allowed.lease is not None:
             self.holdings.wrote(allowed.lease.token)
+
+
+class Asking:
+    """What was done already about the refusals of one request."""
+
+    def __init__(self, gate: Gate, pid: int) -> None:
+        self._gate = gate
+        self._pid = pid
+        self._confirmed = False
+        self._obtaining: Obtaining | None = None
+        self.rounds = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._obtaining is not None:
+            self._obtaining.over()
+
+    def about(self, unsettled: Unsettled) -> Callable[[], Awaitable[None]]:
+        """What to wait for next. Raises Refusal if there is nothing."""
+        if not self._confirmed and _may_still_be_ours(unsettled.refused):
+            self._confirmed = True
+            return self._gate.confirm
+        if self._gate.obtainer is None:
+            self._gate.refuse(unsettled.refused, self._pid)
+        if self._obtaining is None:
+            self._obtaining = self._gate.obtainer.begin(self._pid)
+        return partial(self._obtaining.obtain, unsettled)
 
 
 def _may_still_be_ours(refused: Refused) -> bool:

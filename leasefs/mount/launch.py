@@ -28,6 +28,8 @@ class MountConfig(NamedTuple):
 
     `ledger` is an address, or empty for this user's own (LEASEFS_LEDGER, else the embedded one).
     `fsmonitor` lets git ask the mount what changed; `redirects` serves scratch directories natively.
+    `unleased` is what becomes of writes that no lease covers, one of `leasefs.core.unleased_policy.WORDS`, and `wait_s`
+    how long they wait; empty and None leave it to `.leasefs.toml`. `on_recall` is run by a shell at each recall.
     """
 
     source: str
@@ -39,6 +41,9 @@ class MountConfig(NamedTuple):
     allow_other: bool = False
     fsmonitor: bool = True
     redirects: bool = True
+    unleased: str = ""
+    wait_s: float | None = None
+    on_recall: str = ""
 
     def encode(self) -> bytes:
         """The bytes that `decode` reads."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from leasefs.core.policy import Place, Target
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from leasefs.mount.inodes import Node
     from leasefs.mount.tree import Tree
 
@@ -35,3 +37,13 @@ class Name(Target):
         if found is None:
             return tree.ground.is_tracked(self.path)
         return not tree.companions.is_ours(self.path, tree.inodes.key_of(found))
+
+    def is_beside(self, name: bytes) -> bool:
+        """See `Target`."""
+        return self._tree.look(self._parent, name) is not None
+
+    def read_beside(self, pid: int) -> Sequence[bytes]:
+        """See `Target`."""
+        tree, directory = self._tree, self._parent
+        read = [file.node for file in tree.handles.files() if file.pid == pid and not file.writes]
+        return [tree.path_of(directory, one.name) for one in read if one.parent is directory]

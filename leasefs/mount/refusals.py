@@ -29,6 +29,10 @@ ADVICE: dict[Reason, str] = {
     Reason.DELEGATED: "who has it: leasefs who {path}",
     Reason.DELEGATED_SINCE: "who has it: leasefs who {path}",
     Reason.SHARED_SINCE: "claim it alone again, then open the file anew: leasefs status",
+    Reason.HELD: "who has it: leasefs who {path}",
+    Reason.WAITED: "try again, or see: leasefs who {path}",
+    Reason.DEADLOCK: "close what is being written, then try again: leasefs status",
+    Reason.UNCLAIMED: "try again, or see: leasefs status",
     Reason.CONTROL: ".leasefs shows the state of the mount and cannot be changed",
     Reason.GIT_COMMAND: "name your own paths (git commit -- PATH), claim the rest, or use a worktree of your own; "
     "who holds it: leasefs why {path}",

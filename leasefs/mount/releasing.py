@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from leasefs.client.ids import new_key
 from leasefs.core.errors import Dirty, InvalidRequest, LedgerUnavailable
 from leasefs.core.intents import NAMES_KEPT
 from leasefs.core.paths import text
@@ -14,7 +15,7 @@ from leasefs.mount.intent_report import Settlement, settled
 from leasefs.vcs.gitdir import find_git
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from leasefs.client import api
     from leasefs.client.lessee import Lessee
@@ -67,6 +68,25 @@ class ReleaseGate:
             dirty=dirty,
             note=wishes.get("note") or "",
         )
+
+    async def give_up(self, lease: HeldLease, is_idle: Callable[[], bool]) -> None:
+        """Give back a lease that nobody asked for by name, if it `is_idle` when all else is done.
+
+        What is uncommitted stays in the tree, listed as the agent's (P9).
+
+        Raises:
+            LeasefsError: it could not be given back, or the ledger not be told.
+        """
+        await self._work.flush()
+        if not is_idle():
+            return
+        if not await trio.to_thread.run_sync(self._is_under_git):
+            if not is_idle():
+                return
+            self._end_with_lease(lease)
+            await self._work.flush()
+        if is_idle():
+            await self._lessee.release(lease.lease_id, new_key(), dirty="keep")
 
     async def _settled(self, lease: HeldLease, require: str, dirty: str) -> str:
         """Bring the ledger up to date about the lease; returns what it is to do with what is dirty."""

@@ -117,11 +117,12 @@ async def serve(
     redirected: Callable[[list[str]], None] = lambda _: None,
     intents: Intents | None = None,
     foreign: ForeignWrites | None = None,
+    treat: Callable[[Gate], None] = lambda _: None,
 ) -> None:
     """Mount, call `ready` when requests are served, and return once unmounted.
 
     `redirected` gets the paths of all redirects whenever they change; `intents` hears of each change ahead;
-    `foreign` reports those that others make beneath.
+    `foreign` reports those that others make beneath. `treat` tells the gate what to do about refusals.
 
     SIGTERM, SIGINT and SIGHUP unmount; a second one does so at once. Any exception that ends the loop
     leaves the mount in place and dead, so that the tree stays closed (P12), and is raised.
@@ -138,6 +139,7 @@ async def serve(
         ground = GitGround(root_fd, holdings.now_s)
         await ground.load()
         gate = Gate(holdings, refusals or RefusalLog(holdings.refused), intents)
+        treat(gate)
         # Once it is mounted, nothing here may touch the mountpoint.
         mountpoint, in_place = options.real_mountpoint, options.in_place
         local = is_local(root_fd)

@@ -46,10 +46,12 @@ class Record:
     data: bytes
 
     def heard_by(self) -> frozenset[str]:
-        """The sessions that it is about: whose it is, whose ground was written, and who delegated or gets back."""
+        """The sessions that it is about: whose it is, whose ground was written or is waited for, who delegated or gets back."""
         others: Iterable[str] = ()
         if isinstance(self.event, ev.ForeignWrites):
             others = (change.session for change in self.event.changes)
+        elif isinstance(self.event, ev.Queued):
+            others = self.event.ahead
         elif isinstance(self.event, ev.Granted):
             others = (self.event.asked_by,)
         elif isinstance(self.event, ev.Released | ev.Expired):

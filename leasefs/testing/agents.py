@@ -90,9 +90,20 @@ def agent_mount(
     ledger: str = "",
     replace: bool = False,
     dies: bool = False,
+    unleased: str = "",
+    wait_s: float | None = None,
 ) -> Iterator[Agent]:
     """Mount `source` for an agent; at the end nothing may be left, unless the test lets it die."""
-    config = MountConfig(source, mountpoint, name, "test", ledger=ledger, replace=replace)
+    config = MountConfig(
+        source,
+        mountpoint,
+        name,
+        "test",
+        ledger=ledger,
+        replace=replace,
+        unleased=unleased,
+        wait_s=wait_s,
+    )
     agent = Agent(start_mount(config))
     try:
         yield agent

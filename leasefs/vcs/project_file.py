@@ -6,6 +6,13 @@
     require = "committed"            # or "none", "pushed": what a lease's paths must be before it is released
     checks = ["make lint", ["pytest", "-q"]]   # a string is for `sh -c`, a list is a command and its arguments
     check_timeout_s = 600            # for each check
+    [unleased]                       # what a mount does about a write that no lease covers, unless it is told otherwise
+    policy = "claim+wait"            # or "deny", "claim", "wait", "observe"
+    regions = ["packages/*/", "docs/"]   # directories that are claimed as a whole; else just the path is
+    wait_s = 60                      # how long a write waits at most
+    idle_s = 2                       # what was claimed by a write is given back when it was not used for so long
+    ttl_s = 30                       # and lapses so long after its last use where it is not
+    uncommitted = "keep"             # given back with uncommitted work, which stays listed; or "lapse"
     [hooks]
     trailer = true                   # commits name the leases that they were made under
 
@@ -19,6 +26,17 @@ import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from leasefs.core.errors import InvalidRequest
+from leasefs.core.lease import MAX_TTL_S, MIN_TTL_S
+from leasefs.core.unleased_policy import (
+    DEFAULT_IDLE_S,
+    DEFAULT_TTL_S,
+    DEFAULT_WAIT_S,
+    MAX_IDLE_S,
+    MAX_REGIONS,
+    MAX_WAIT_S,
+    parse_policy,
+)
 from leasefs.vcs.beneath import NotRegular, TooLarge, read_file
 from leasefs.vcs.errors import BadTerritoryFile
 from leasefs.vcs.toml_lines import lines_of_keys
@@ -46,6 +64,22 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class UnleasedWishes:
+    """What the file says of writes that no lease covers; times in seconds.
+
+    `keep` says whether a lease that a write claimed is given back with uncommitted work: None if that goes by
+    `ProjectFile.require`.
+    """
+
+    policy: str = ""
+    regions: tuple[str, ...] = ()
+    wait_s: float = DEFAULT_WAIT_S
+    idle_s: float = DEFAULT_IDLE_S
+    ttl_s: float = DEFAULT_TTL_S
+    keep: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ProjectFile:
     """What the file says; None, or the value given here, where it says nothing."""
 
@@ -55,6 +89,7 @@ class ProjectFile:
     checks: tuple[Check, ...] = ()
     check_timeout_s: float = DEFAULT_CHECK_TIMEOUT_S
     trailer: bool = False
+    unleased: UnleasedWishes = UnleasedWishes()
 
 
 def read_project_file(root_fd: int, root_path: str) -> ProjectFile:
@@ -88,7 +123,8 @@ def _parse(content: bytes, shown: str) -> ProjectFile:
         line = lines_of_keys(text).get(wrong.key)
         where = f"{shown}:{line}" if line else shown
         raise BadTerritoryFile(f"{where}: {wrong}") from wrong
-    return ProjectFile(**values)
+    wishes = {name: values.pop(name) for name in list(values) if name in _WISHES}
+    return ProjectFile(unleased=UnleasedWishes(**wishes), **values)
 
 
 class _Wrong(Exception):
@@ -161,11 +197,42 @@ def _check(command: object) -> Check:
     return Check(tuple(arguments), " ".join(arguments))
 
 
-def _timeout_s(value: object) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 < float(value) <= MAX_CHECK_TIMEOUT_S:  # type: ignore[arg-type]
-        raise ValueError(f"seconds, more than 0 and at most {MAX_CHECK_TIMEOUT_S:g}, not {value!r}")
-    return float(value)  # type: ignore[arg-type]
+def _seconds(least_s: float, most_s: float, *, zero: bool) -> Callable[[object], float]:
+    """A reader of times; `zero` says whether the least one may be said, too."""
+
+    def read(value: object) -> float:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            told_s = float(value)
+            if least_s < told_s <= most_s or (zero and told_s == least_s):
+                return told_s
+        least = f"{least_s:g} to" if zero else f"more than {least_s:g} and at most"
+        raise ValueError(f"seconds, {least} {most_s:g}, not {value!r}")
+
+    return read
+
+
+def _policy(value: object) -> str:
+    return parse_policy(_text(value)).word
+
+
+def _regions(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise ValueError(f"a list of directories, not {value!r}")
+    if len(value) > MAX_REGIONS:
+        raise ValueError(f"at most {MAX_REGIONS} directories, not {len(value)}")
+    # Read when needed: every command looks into this file.
+    from leasefs.core.unleased_ground import Regions
+
+    try:
+        return Regions(value).texts
+    except InvalidRequest as error:
+        raise ValueError(f"directories: {error.message}") from error
+
+
+def _keep(value: object) -> bool:
+    if value not in ("keep", "lapse"):
+        raise ValueError(f'"keep" or "lapse", not {value!r}')
+    return value == "keep"
 
 
 def _flag(value: object) -> bool:
@@ -179,6 +246,16 @@ _KEYS: dict[tuple[str, ...], tuple[str, Callable[[object], Any]]] = {
     ("upstream",): ("upstream", _text),
     ("release", "require"): ("require", _require),
     ("release", "checks"): ("checks", _checks),
-    ("release", "check_timeout_s"): ("check_timeout_s", _timeout_s),
+    ("release", "check_timeout_s"): (
+        "check_timeout_s",
+        _seconds(0.0, MAX_CHECK_TIMEOUT_S, zero=False),
+    ),
+    ("unleased", "policy"): ("policy", _policy),
+    ("unleased", "regions"): ("regions", _regions),
+    ("unleased", "wait_s"): ("wait_s", _seconds(0.0, MAX_WAIT_S, zero=True)),
+    ("unleased", "idle_s"): ("idle_s", _seconds(0.0, MAX_IDLE_S, zero=True)),
+    ("unleased", "ttl_s"): ("ttl_s", _seconds(MIN_TTL_S, MAX_TTL_S, zero=True)),
+    ("unleased", "uncommitted"): ("keep", _keep),
     ("hooks", "trailer"): ("trailer", _flag),
 }
+_WISHES = frozenset(UnleasedWishes.__dataclass_fields__)

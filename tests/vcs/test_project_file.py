@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasefs.vcs.errors import BadTerritoryFile
-from leasefs.vcs.project_file import Check, ProjectFile, read_project_file
+from leasefs.vcs.project_file import Check, ProjectFile, UnleasedWishes, read_project_file
 from leasefs.vcs.toml_lines import lines_of_keys
 
 if TYPE_CHECKING:
@@ -29,6 +29,14 @@ checks = [
     ["pytest", "-q", "a b"],
 ]
 check_timeout_s = 90
+
+[unleased]
+policy = "wait,claim"
+regions = ["packages/*/", "docs/"]
+wait_s = 5
+idle_s = 0
+ttl_s = 20.5
+uncommitted = "lapse"
 
 [hooks]
 trailer = true
@@ -60,6 +68,14 @@ def test_every_key(tree: GitTree) -> None:
             Check(("pytest", "-q", "a b"), "pytest -q a b"),
         ),
         check_timeout_s=90.0,
+        unleased=UnleasedWishes(
+            policy="claim+wait",
+            regions=("packages/*/", "docs/"),
+            wait_s=5.0,
+            idle_s=0.0,
+            ttl_s=20.5,
+            keep=False,
+        ),
         trailer=True,
     )
 
@@ -97,8 +113,24 @@ def test_toml_has_several_ways_to_say_the_same(tree: GitTree) -> None:
         (b"[[hooks]]\ntrailer = true\n", "toml:1: `hooks` must be a table, not list"),
         (
             b'territory = """\nx = 1"""\n[nope]\n',
-            "toml:3: unknown key 'nope'; the keys are hooks, release, territory and upstream",
+            "toml:3: unknown key 'nope'; the keys are hooks, release, territory, unleased and upstream",
         ),
+        (
+            b'[unleased]\npolicy = "claim+deny"\n',
+            "toml:2: `unleased.policy` must be one of deny, claim, wait, claim+wait, observe, not 'claim+deny'",
+        ),
+        (
+            b'[unleased]\nregions = ["docs"]\n',
+            "toml:2: `unleased.regions` must be directories: a region is a directory and ends in a slash, not 'docs'",
+        ),
+        (b'[unleased]\nregions = ["/"]\n', "toml:2: `unleased.regions` must be directories"),
+        (b'[unleased]\nregions = ["[/"]\n', "toml:2: `unleased.regions` must be directories"),
+        (b"[unleased]\nregions = [1]\n", "toml:2: `unleased.regions` must be a list of dir"),
+        (b"[unleased]\nregions = [" + b'"a/",' * 257 + b"]", "at most 256 directories, not 257"),
+        (b"[unleased]\nwait_s = -1\n", "toml:2: `unleased.wait_s` must be seconds, 0 to 3600"),
+        (b"[unleased]\nidle_s = 601\n", "toml:2: `unleased.idle_s` must be seconds, 0 to 600"),
+        (b"[unleased]\nttl_s = 0.5\n", "toml:2: `unleased.ttl_s` must be seconds, 1 to 86400"),
+        (b"[unleased]\nuncommitted = true\n", "toml:2: `unleased.uncommitted` must be "),
         (b'"release".x = 1\n', "toml:1: unknown key 'release.x'"),
         (b"hooks = {\ttrailer = 3}\n", "toml:1: `hooks.trailer`"),
         (b"[release.deep]\nx = 1\n", "toml:1: unknown key 'release.deep'"),

@@ -9,10 +9,12 @@ import click
 
 from leasefs.client.names import agent_name, harness_name
 from leasefs.core.errors import NotMounted, error_of
+from leasefs.core.unleased_policy import MAX_WAIT_S, WORDS
 from leasefs.mount.launch import MountConfig, start_mount
 from leasefs.mount.mountinfo import top_at
 from leasefs_cli.asking_a_mount import ask, registered_daemon
 from leasefs_cli.detaching import cut_off
+from leasefs_cli.durations import Duration
 from leasefs_cli.exit_codes import DONE, UNEXPECTED
 from leasefs_cli.printing import printable, say, say_json, tell
 from leasefs_cli.teaching import json_option, teaching_command
@@ -28,6 +30,14 @@ from leasefs_cli.teaching import json_option, teaching_command
         (
             "leasefs mount ~/repo ~/ws/agent-07 --agent agent-07",
             "on an empty directory: several agents, one tree, none of them in place",
+        ),
+        (
+            "leasefs mount ~/repo --agent agent-07 --unleased claim+wait",
+            "for tools that know nothing of leases: what they write is claimed, and waited for",
+        ),
+        (
+            "leasefs mount ~/repo --agent loop --on-recall 'git commit -qam wip'",
+            "commit what there is as soon as somebody asks for a lease",
         ),
         (
             "leasefs mount ~/repo --agent agent-07 --replace",
@@ -70,6 +80,29 @@ from leasefs_cli.teaching import json_option, teaching_command
     "system of its own, as `find -xdev` sees, and git run inside one asks for "
     "GIT_DISCOVERY_ACROSS_FILESYSTEM=1.",
 )
+@click.option(
+    "--unleased",
+    metavar="POLICY",
+    type=click.Choice(WORDS),
+    help="What becomes of a write that no lease covers: deny refuses it; claim claims the path, or the region of "
+    ".leasefs.toml around it, and gives it back soon after the last use; wait blocks the writer until a lease "
+    "of this agent covers it, or up to a bound; claim+wait queues for the path; observe lets it pass and "
+    "reports it. Default: what .leasefs.toml says, else deny.",
+)
+@click.option(
+    "--unleased-wait",
+    "wait_s",
+    metavar="TIME",
+    type=Duration(0.0, MAX_WAIT_S),
+    help="How long such a write waits at most. Default: what .leasefs.toml says, else 1m.",
+)
+@click.option(
+    "--on-recall",
+    metavar="CMD",
+    help="Run CMD in the mount, by `sh -c`, whenever a lease is recalled, for a minute at most. It finds "
+    "LEASEFS_LEASE, LEASEFS_RECALL_BY, LEASEFS_RECALL_REASON and LEASEFS_RECALL_WITHIN_S (seconds; 0: writes have "
+    "stopped) in its environment. Default LEASEFS_ON_RECALL; nothing in the repository is ever run so.",
+)
 @click.option("--foreground", is_flag=True, help="Stay, and write messages to stderr.")
 @json_option
 def command(
@@ -81,6 +114,9 @@ def command(
     replace: bool,
     no_fsmonitor: bool,
     no_redirects: bool,
+    unleased: str | None,
+    wait_s: float | None,
+    on_recall: str | None,
     foreground: bool,
     as_json: bool,
 ) -> int:
@@ -102,6 +138,9 @@ def command(
         allow_other=allow_other,
         fsmonitor=not no_fsmonitor,
         redirects=not no_redirects,
+        unleased=unleased or "",
+        wait_s=wait_s,
+        on_recall=os.environ.get("LEASEFS_ON_RECALL", "") if on_recall is None else on_recall,
     )
     _refuse_silent(config.mountpoint)
     if foreground:

@@ -1,0 +1,439 @@
+"""Leases that writes claim, by the unleased policies `claim` and `wait`.
+
+A write that no lease covers asks for its ground here, and is attempted again once it is granted. Whoever wants the
+same ground at the same moment shares one claim; claims that come up while another one is on its way to the ledger go
+in one request. Nobody gives such leases back, so that is done here: soon after the last use, and at once after it
+where others are known to wait. What is uncommitted then stays in the tree, listed as the agent's (P9).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from leasefs.client import api
+from leasefs.client.ids import new_key
+from leasefs.core.errors import Deadlock, LeasefsError, LedgerUnavailable
+from leasefs.core.globs import parse_glob
+from leasefs.core.overlap import first_overlap
+from leasefs.core.policy import Reason, Refused
+from leasefs.core.unleased_ground import ground_for
+from leasefs.mount.gate import Unobtained
+from leasefs.mount.unleased_words import refused_by, timed_out
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from leasefs.client.lessee import Lessee
+    from leasefs.core.held import HeldLease
+    from leasefs.mount.gate import Unsettled
+    from leasefs.mount.unleased_policy import Settings
+
+log = logging.getLogger(__name__)
+
+NOTE = "claimed by a write"
+# Where others wait: longer than there is between the steps of one save.
+HURRY_S = 0.05
+# The ledger may be started again meanwhile.
+RETRY_S = 0.3
+_LOOK_AGAIN_S = 1.0
+_IN_ONE_REQUEST = 256
+# Without `wait`, for the ledger's answer alone.
+_ANSWER_WITHIN_S = 10.0
+_ASK_WITHIN_S = 1.0
+# What is still refused after so many grants is not helped by more.
+_ATTEMPTS = 8
+
+# What a lease would help with.
+CLAIMABLE = frozenset(
+    {Reason.NOT_LEASED, Reason.LAPSED, Reason.TREE_NOT_LEASED, Reason.ALIAS_NOT_LEASED}
+)
+
+
+class _Claim:
+    """One claim, and those who wait for it. `done` is set once it is granted or `error` says why it is not."""
+
+    def __init__(self, globs: tuple[str, ...]) -> None:
+        self.globs = globs
+        self.key = new_key()
+        self.users = 0
+        self.lease_id = ""
+        self.token = 0
+        self.blockers: Sequence[Mapping[str, Any]] = ()
+        self.error: LeasefsError | None = None
+        self.done = trio.Event()
+
+
+class _Auto(NamedTuple):
+    """A lease that a write claimed; `waited` says that others may want it, too."""
+
+    lease_id: str
+    token: int
+    granted_at_s: float
+    waited: bool
+
+
+class Obtaining:
+    """What one request has asked for. Its leases are not given back before it is `over`."""
+
+    def __init__(self, claims: UnleasedClaims, pid: int) -> None:
+        self._claims = claims
+        self._pid = pid
+        self._began_s = claims.now_s()
+        self._pinned: list[int] = []
+
+    async def obtain(self, unsettled: Unsettled) -> None:
+        """Return once it is worth another attempt.
+
+        Raises:
+            Unobtained: it is not, and why.
+        """
+        claims, refused = self._claims, unsettled.refused
+        policy = claims.settings.policy
+        within_s = claims.settings.wait_s if policy.waits else _ANSWER_WITHIN_S
+        until_s = self._began_s + within_s
+        if refused.reason in CLAIMABLE and policy.claims:
+            globs = claims.ground(unsettled, self._pid)
+            if globs and len(self._pinned) < _ATTEMPTS:
+                await self._claimed(refused, globs, until_s)
+                return
+        elif policy.waits and refused.reason in CLAIMABLE | {Reason.DELEGATED}:
+            await claims.until_changed(until_s)
+            if claims.now_s() < until_s:
+                return
+            refused = timed_out(refused, within_s, ())
+        raise Unobtained(refused)
+
+    async def _claimed(self, refused: Refused, globs: tuple[str, ...], until_s: float) -> None:
+        claims = self._claims
+        claim = claims.join(globs)
+        try:
+            with trio.move_on_after(max(0.0, until_s - claims.now_s())):
+                await claim.done.wait()
+            if not claim.done.is_set():
+                waited_s = claims.now_s() - self._began_s
+                raise Unobtained(timed_out(refused, waited_s, await claims.in_the_way(claim)))
+            if claim.error is not None:
+                raise Unobtained(refused_by(refused, claim.error))
+            claims.pin(claim.token)
+            self._pinned.append(claim.token)
+        finally:
+            claims.leave(claim)
+
+    def over(self) -> None:
+        """The request is answered."""
+        for token in self._pinned:
+            self._claims.unpin(token)
+
+
+class UnleasedClaims:
+    """Claims ground for writes, and gives it back. All of it on the trio thread."""
+
+    def __init__(
+        self,
+        lessee: Lessee,
+        settings: Settings,
+        release: Callable[[HeldLease, Callable[[], bool]], Awaitable[None]],
+        is_dirty: Callable[[int], bool],
+    ) -> None:
+        """Nothing is claimed yet.
+
+        Args:
+            lessee: the session.
+            settings: what the policy is.
+            release: gives a lease back, if what it is given says that it is idle when all else is done.
+            is_dirty: whether something is uncommitted under the lease with this token.
+        """
+        self.settings = settings
+        self._lessee = lessee
+        self._release = release
+        self._is_dirty = is_dirty
+        self._claims: dict[tuple[str, ...], _Claim] = {}
+        self._unsent: list[_Claim] = []
+        self._to_send = trio.Event()
+        self._waiting: dict[str, _Claim] = {}
+        self._autos: dict[int, _Auto] = {}
+        self._wanted: set[int] = set()
+        self._pins: dict[int, int] = {}
+        self._look = trio.Event()
+        self._jobs, self._to_do = trio.open_memory_channel[Callable[[], Awaitable[None]]](math.inf)
+        lessee.heard_wanted = self._heard_wanted
+        lessee.when_rested(self._rested)
+
+    def now_s(self) -> float:
+        """CLOCK_BOOTTIME seconds."""
+        return self._lessee.now_s()
+
+    async def run(self) -> None:
+        """Claim and give back, for ever."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._send)
+            nursery.start_soon(self._follow_waiting)
+            nursery.start_soon(self._give_back)
+            async for job in self._to_do:
+                nursery.start_soon(job)
+
+    # -- for requests --------------------------------------------------------------------------
+
+    def begin(self, pid: int) -> Obtaining:
+        """A request of this thread begins to ask."""
+        return Obtaining(self, pid)
+
+    def ground(self, unsettled: Unsettled, pid: int) -> tuple[str, ...]:
+        """What to claim for what this thread wants; nothing if no claim could help."""
+        return ground_for(
+            unsettled.refused.op,
+            unsettled.targets,
+            self._lessee.view,
+            self.now_s(),
+            self.settings.regions,
+            pid,
+        )
+
+    async def until_changed(self, until_s: float) -> None:
+        """Wait until leases came or went, or it is that late."""
+        with trio.move_on_after(max(0.0, until_s - self.now_s())):
+            await self._lessee.changed()
+
+    def join(self, globs: tuple[str, ...]) -> _Claim:
+        """Ask for this ground, or be one more who asks for it."""
+        claim = self._claims.get(globs)
+        if claim is None:
+            claim = self._claims[globs] = _Claim(globs)
+            self._ask(claim)
+        claim.users += 1
+        return claim
+
+    def leave(self, claim: _Claim) -> None:
+        """One of those who asked for it is gone. After the last one a claim that waits is withdrawn."""
+        claim.users -= 1
+        if claim.users == 0:
+            if self._claims.get(claim.globs) is claim:
+                del self._claims[claim.globs]
+            if self._waiting.pop(claim.lease_id, None) is not None:
+                self._jobs.send_nowait(partial(self._withdraw, claim.lease_id))
+
+    def pin(self, token: int) -> None:
+        """Somebody is about to use this lease."""
+        self._pins[token] = self._pins.get(token, 0) + 1
+
+    def unpin(self, token: int) -> None:
+        """That was done, or not."""
+        self._pins[token] -= 1
+        if not self._pins[token]:
+            del self._pins[token]
+            self._look.set()
+
+    async def in_the_way(self, claim: _Claim) -> Sequence[Mapping[str, Any]]:
+        """What stands before a claim that waits, as its answer has it: now, or if that is not told, at first."""
+        if claim.lease_id:
+            with trio.move_on_after(_ASK_WITHIN_S):
+                try:
+                    answer = await self._lessee.waited(claim.lease_id, 0.0)
+                except LeasefsError:
+                    return claim.blockers
+                return answer.get("waits_for") or claim.blockers
+        return claim.blockers
+
+    # -- claiming ------------------------------------------------------------------------------
+
+    def _ask(self, claim: _Claim) -> None:
+        self._unsent.append(claim)
+        self._to_send.set()
+
+    async def _send(self) -> None:
+        while True:
+            await self._to_send.wait()
+            self._to_send = trio.Event()
+            while self._unsent:
+                claims = [claim for claim in self._unsent[:_IN_ONE_REQUEST] if claim.users]
+                del self._unsent[:_IN_ONE_REQUEST]
+                if claims:
+                    await self._send_some(claims)
+
+    async def _send_some(self, claims: list[_Claim]) -> None:
+        began_s = self.now_s()
+        calls = [self._call(claim) for claim in claims]
+        answers: Sequence[api.Body | LeasefsError]
+        try:
+            if len(calls) > 1:
+                answers = await self._lessee.claim_together(calls)
+            else:
+                answers = [await self._lessee.claim(calls[0])]
+        except LeasefsError as error:
+            answers = [error] * len(claims)
+        for claim, answer in zip(claims, answers, strict=True):
+            if isinstance(answer, LeasefsError):
+                self._refused(claim, answer)
+            else:
+                self._answered(claim, answer, began_s)
+
+    def _call(self, claim: _Claim) -> api.Call:
+        settings = self.settings
+        return api.claim(
+            claim.globs,
+            key=claim.key,
+            ttl_s=settings.ttl_s,
+            wait=settings.policy.waits,
+            note=NOTE,
+        )
+
+    def _answered(self, claim: _Claim, answer: api.Body, began_s: float) -> None:
+        claim.lease_id = answer["lease"]
+        if answer["state"] == "waiting":
+            claim.blockers = answer.get("waits_for") or ()
+            self._waiting[claim.lease_id] = claim
+            self._find_granted()
+            if not claim.users:
+                self.leave_unwanted(claim)
+            return
+        # Claiming what is held already renews it: that is not ours to give back.
+        is_new = (answer.get("held_for_s") or 0.0) <= self.now_s() - began_s
+        self._granted(claim, waited=False, is_new=is_new)
+
+    def leave_unwanted(self, claim: _Claim) -> None:
+        """Nobody waited any more when the answer came."""
+        claim.users += 1
+        self.leave(claim)
+
+    def _granted(self, claim: _Claim, *, waited: bool, is_new: bool = True) -> None:
+        lease = self._held(claim.lease_id)
+        if lease is None:
+            why = self._lessee.why_ended(claim.lease_id) or "it is over again"
+            self._finish(claim, LeasefsError(f"{claim.lease_id} was granted, but {why}"))
+            return
+        claim.token = lease.token
+        if is_new and lease.token not in self._autos:
+            self._autos[lease.token] = _Auto(lease.lease_id, lease.token, self.now_s(), waited)
+            self._look.set()
+        self._finish(claim, None)
+
+    def _held(self, lease_id: str) -> HeldLease | None:
+        return next((one for one in self._lessee.view.leases if one.lease_id == lease_id), None)
+
+    def _finish(self, claim: _Claim, error: LeasefsError | None) -> None:
+        claim.error = error
+        if self._claims.get(claim.globs) is claim:
+            del self._claims[claim.globs]
+        claim.done.set()
+
+    def _refused(self, claim: _Claim, error: LeasefsError) -> None:
+        if isinstance(error, Deadlock):
+            self._jobs.send_nowait(partial(self._let_go_and_ask_again, claim, error))
+        elif isinstance(error, LedgerUnavailable) and self.settings.policy.waits:
+            self._jobs.send_nowait(partial(self._ask_later, claim))
+        else:
+            self._finish(claim, error)
+
+    async def _ask_later(self, claim: _Claim) -> None:
+        await trio.sleep(RETRY_S)
+        if claim.users:
+            self._ask(claim)
+
+    async def _let_go_and_ask_again(self, claim: _Claim, error: Deadlock) -> None:
+        """Of what is in the way of others, all that is not used right now is given back; then once more."""
+        idle = [auto for auto in self._autos.values() if self._due_at_s(auto, 0.0) <= self.now_s()]
+        if not idle:
+            self._finish(claim, error)
+            return
+        await self._give_back_these(idle, 0.0)
+        claim.key = new_key()
+        try:
+            began_s = self.now_s()
+            self._answered(claim, await self._lessee.claim(self._call(claim)), began_s)
+        except LeasefsError as again:
+            self._finish(claim, again)
+
+    async def _follow_waiting(self) -> None:
+        while True:
+            self._find_granted()
+            await self._lessee.changed()
+
+    def _find_granted(self) -> None:
+        for lease_id, claim in list(self._waiting.items()):
+            if self._held(lease_id) is not None:
+                del self._waiting[lease_id]
+                self._granted(claim, waited=True)
+
+    async def _withdraw(self, lease_id: str) -> None:
+        """Nobody waits for it any more; if it was granted just now, it is given back."""
+        try:
+            await self._lessee.release(lease_id, new_key(), dirty="keep")
+        except LeasefsError as error:
+            log.info("%s needs no withdrawal: %s", lease_id, error.message)
+
+    # -- giving back ---------------------------------------------------------------------------
+
+    def taken_over(self, lease_id: str) -> None:
+        """Somebody claimed the same on purpose: it is theirs to give back."""
+        self._autos = {k: one for k, one in self._autos.items() if one.lease_id != lease_id}
+
+    def _heard_wanted(self, claim: Mapping[str, Any]) -> None:
+        wanted = [parse_glob(text) for text in claim["globs"]]
+        for token in self._autos:
+            lease = self._lessee.view.by_token.get(token)
+            if lease is not None and first_overlap(wanted, lease.globs):
+                self._wanted.add(token)
+                self._look.set()
+
+    def _rested(self, token: int) -> None:
+        if token in self._autos:
+            self._look.set()
+
+    def _due_at_s(self, auto: _Auto, idle_s: float) -> float:
+        """When the lease may be given back, as things are now, if it has to be idle for so long."""
+        if auto.token in self._pins:
+            return float("inf")
+        return max(auto.granted_at_s, self._lessee.last_used_s(auto.token)) + idle_s
+
+    def _idle_s(self, auto: _Auto) -> float:
+        if auto.waited or auto.token in self._wanted:
+            return min(HURRY_S, self.settings.idle_s)
+        return self.settings.idle_s
+
+    def _is_due(self, auto: _Auto) -> bool:
+        return self._due_at_s(auto, self._idle_s(auto)) <= self.now_s()
+
+    async def _give_back(self) -> None:
+        while True:
+            self._look = trio.Event()
+            held = self._lessee.view.by_token
+            self._autos = {token: one for token, one in self._autos.items() if token in held}
+            self._wanted &= self._autos.keys()
+            due = [auto for auto in self._autos.values() if self._is_due(auto)]
+            if not self.settings.keeps:
+                due = [auto for auto in due if not self._is_dirty(auto.token)]
+            await self._give_back_these(due)
+            with trio.move_on_after(self._next_look_s()):
+                await self._look.wait()
+
+    def _next_look_s(self) -> float:
+        dues = [self._due_at_s(one, self._idle_s(one)) for one in self._autos.values()]
+        in_s = min(dues, default=float("inf")) - self.now_s()
+        # What is due and still there waits for a commit, or for the ledger.
+        return in_s if in_s > 0 else _LOOK_AGAIN_S
+
+    async def _give_back_these(self, autos: Iterable[_Auto], idle_s: float | None = None) -> None:
+        async with trio.open_nursery() as nursery:
+            for auto in autos:
+                nursery.start_soon(self._give_one_back, auto, idle_s)
+
+    async def _give_one_back(self, auto: _Auto, idle_s: float | None) -> None:
+        lease = self._lessee.view.by_token.get(auto.token)
+        if lease is None:
+            return
+
+        def is_idle() -> bool:
+            least_s = self._idle_s(auto) if idle_s is None else idle_s
+            return auto.token in self._autos and self._due_at_s(auto, least_s) <= self.now_s()
+
+        try:
+            await self._release(lease, is_idle)
+        except LeasefsError as error:
+            log.info("%s is not given back yet: %s", auto.lease_id, error.message)

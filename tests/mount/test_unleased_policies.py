@@ -1,0 +1,65 @@
+"""Agents that know nothing of leases, on real mounts with a real ledger: what becomes of what they write."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from leasefs.client import api
+from leasefs.testing.agents import Agent, agent_mount
+from leasefs.testing.eventually import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from leasefs.testing.own_world import World
+
+pytestmark = pytest.mark.mount
+
+
+@pytest.fixture
+def two(repo: str, world: World) -> Iterator[tuple[Agent, Agent]]:
+    """Ada and bo, each with a mount of the tree; both know nothing of leases."""
+    for place in ("ada", "bo"):
+        os.mkdir(f"{world.root}/{place}")
+    with (
+        agent_mount(repo, f"{world.root}/ada", "ada", unleased="claim+wait") as ada,
+        agent_mount(repo, f"{world.root}/bo", "bo", unleased="claim+wait", wait_s=20) as bo,
+    ):
+        yield ada, bo
+
+
+def leases(agent: Agent) -> dict[str, str]:
+    """Who holds what."""
+    found = agent.ledger.send(api.leases())["leases"]
+    return {" ".join(one["globs"]): one["agent"] for one in found}
+
+
+def test_the_first_write_claims_just_that_path_and_it_lapses_soon(two: tuple[Agent, Agent]) -> None:
+    ada, _ = two
+    with open(f"{ada.root}/src/a", "a") as file:
+        file.write("mine")
+        file.flush()
+        assert leases(ada) == {"src/a": "ada"}
+    eventually(lambda: leases(ada) == {}, what="the giving back")
+    assert Path(ada.root, "src/a").read_text() == "xmine"
+
+
+def test_a_writer_waits_for_another_agents_to_end(two: tuple[Agent, Agent]) -> None:
+    ada, bo = two
+    with open(f"{ada.root}/src/a", "a") as file:
+        file.write("ada ")
+        file.flush()
+        writer = subprocess.Popen(["sh", "-c", f"echo bo >> {bo.root}/src/a"])
+        queue = eventually(lambda: ada.ledger.send(api.queue())["waiters"])
+        assert [one["agent"] for one in queue] == ["bo"]
+        # In the meantime nothing else waits.
+        bo.write("src/b", "bo")
+        assert writer.poll() is None
+        file.write("to the end ")
+    assert writer.wait(timeout=10) == 0
+    assert Path(ada.root, "src/a").read_text() == "xada to the end bo\n"
