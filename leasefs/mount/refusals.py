@@ -14,6 +14,7 @@ from leasefs.core.policy import Reason, RefusalRecord
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from leasefs.core.policy import Refused
     from leasefs.mount.errnos import Refusal
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,8 @@ class RefusalLog:
 
     def __init__(self, tell: Callable[[RefusalRecord], None]) -> None:
         self._tell = tell
+        # Asked in turn, without waiting, for what to tell of a refusal that says no more than its reason.
+        self.explainers: list[Callable[[Refused], str]] = []
         self._last: deque[RefusalRecord] = deque(maxlen=KEPT)
 
     def add(self, refusal: Refusal, pid: int) -> None:
@@ -65,11 +68,14 @@ class RefusalLog:
             program=program_name(pid),
             wall_s=time.clock_gettime(time.CLOCK_REALTIME),
             lease_id=refused.lease.lease_id if refused.lease else None,
-            detail=refused.detail,
+            detail=refused.detail or self._explained(refused),
         )
         log.info("refused: %s %s: %s", record.op.value, shown(record.path), record.reason.value)
         self._last.append(record)
         self._tell(record)
+
+    def _explained(self, refused: Refused) -> str:
+        return next(filter(None, (explain(refused) for explain in self.explainers)), "")
 
     def newest_first(self) -> Iterable[RefusalRecord]:
         """The kept refusals."""

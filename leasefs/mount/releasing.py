@@ -53,10 +53,11 @@ class ReleaseGate:
             LeasefsError: the ledger's refusal.
         """
         lease = next((one for one in self._lessee.view.leases if one.lease_id == lease_id), None)
-        require = wishes.get("require") or self._project.require or "committed"
-        dirty = wishes.get("dirty") or "refuse"
+        require = wishes.get("require") or self.require
+        dirty, commit = wishes.get("dirty") or "refuse", ""
         if lease is not None:
             dirty = await self._settled(lease, require, dirty)
+            commit = await self._work.head()
             if dirty == "refuse" and require != "none":
                 # Whatever was changed while git was asked; from here to the end of trust nothing waits.
                 _refuse_if(lease, self._work.intents.dirty_of(lease.token), require)
@@ -67,7 +68,22 @@ class ReleaseGate:
             require="committed" if require == "pushed" else require,
             dirty=dirty,
             note=wishes.get("note") or "",
+            commit=commit,
         )
+
+    @property
+    def require(self) -> str:
+        """What the work under a lease must have come to before it is given back, if nobody says otherwise."""
+        return self._project.require or "committed"
+
+    async def in_the_way(self, lease: HeldLease) -> list[bytes]:
+        """What has not come to that by now, as git says."""
+        standings = await self._work.look()
+        return self._in_the_way(lease, self.require, standings)
+
+    async def is_under_git(self) -> bool:
+        """Whether anything can be committed in this tree."""
+        return await trio.to_thread.run_sync(self._is_under_git)
 
     async def give_up(self, lease: HeldLease, is_idle: Callable[[], bool]) -> None:
         """Give back a lease that nobody asked for by name, if it `is_idle` when all else is done.
@@ -93,7 +109,7 @@ class ReleaseGate:
         if dirty not in _WAYS:
             raise InvalidRequest(f"dirty is refuse, keep, force or rescue, not {dirty!r}")
         standings = await self._work.look()
-        if not await trio.to_thread.run_sync(self._is_under_git):
+        if not await self.is_under_git():
             self._end_with_lease(lease)
         in_the_way = self._in_the_way(lease, require, standings)
         if in_the_way and dirty == "rescue":

@@ -54,6 +54,13 @@ class _Untold(NamedTuple):
     id: str
 
 
+class AsLeft(NamedTuple):
+    """Of a rescue's paths, those that are in the tree as they were kept, with what was done to them; and the others."""
+
+    in_tree: dict[bytes, str]
+    changed: list[bytes]
+
+
 class Rescuer:
     """Makes rescues of one tree and tells the ledger of them, as often as it takes."""
 
@@ -126,6 +133,10 @@ class Rescuer:
         }
         return api.report_rescue(rescue, contained=names if ends else [])
 
+    async def as_left(self, rescue_id: str) -> AsLeft:
+        """What of a rescue lies in the tree as it was kept, and still differs from HEAD. Raises VcsError, OSError."""
+        return await trio.to_thread.run_sync(_as_left, self._tree, self._header.root, rescue_id)
+
     async def run(self) -> None:
         """Tell the ledger of each rescue, for ever."""
         while True:
@@ -156,6 +167,30 @@ def _snapshot(tree: WorkTree, root: str, paths: Sequence[bytes], about: About) -
 
     with _repository(tree, root) as repository:
         return snapshot(repository, tree.root_fd, paths, about, shown_at=tree.shown_at)
+
+
+# What a rescue calls a change, and what an intent does. Git knows no directories, and what is gone was never there.
+_KINDS = {
+    "created": "create",
+    "deleted": "delete",
+    "mode": "mode",
+    "modified": "modify",
+    "retyped": "modify",
+}
+
+
+def _as_left(tree: WorkTree, root: str, rescue_id: str) -> AsLeft:
+    """Blocks."""
+    # Read when first needed: a mount is to be usable before.
+    from leasefs.vcs.reconcile import standings
+    from leasefs.vcs.rescue import compared
+
+    with _repository(tree, root) as repository:
+        same, other = compared(repository, rescue_id, tree.root_fd)
+    kinds = {entry.path: _KINDS[entry.change] for entry in same if entry.change in _KINDS}
+    found = standings(tree, list(kinds), {})
+    in_tree = {p: kinds[p] for p, one in found.items() if one is None or one.dirty}
+    return AsLeft(in_tree, [entry.path for entry in other if entry.change in _KINDS])
 
 
 @contextmanager

@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 # A rescue that takes longer than this holds up a revocation no more: the ground opens at its deadline anyway.
 _RESCUE_WITHIN_S = 30.0
 _END_WITHIN_S = 5.0
+# Stands for what is directly in the tree, and so in no repository but the tree's own.
+_ANY_PATH = b".leasefs.toml"
 
 
 def _wall_s() -> float:
@@ -117,6 +119,8 @@ class Work:
         # Of every lease that was ever held here; those whose end was seen to.
         self._globs: dict[int, tuple[str, ...]] = {}
         self._seen_to: set[int] = set()
+        self._keeping = trio.Lock()
+        self._rescues: dict[str, str] = {}
 
     def _head(self, path: bytes) -> str | None:
         """The same for all paths of a directory until git does something."""
@@ -193,8 +197,11 @@ class Work:
 
     def _is_lost(self, token: int) -> bool:
         reason = self._lessee.view.lost.get(token)
+        # What is recalled is seen to by whoever yields it (`recalling`).
         return (
-            reason is not None and token not in self._seen_to and not reason.startswith("released")
+            reason is not None
+            and token not in self._seen_to
+            and not reason.startswith(("released", "recalled"))
         )
 
     async def _keep_lost(self, token: int) -> None:
@@ -221,21 +228,26 @@ class Work:
         if scope.cancelled_caught:
             log.error("what others left below %s is not kept: it took too long", " ".join(globs))
 
-    async def _keep(self, token: int, lease_id: str, reason: str, *, ends: bool = False) -> None:
-        await self.look()
-        try:
-            await self.report.flush()
-        except LeasefsError as error:
-            # Told of the rescue first, the ledger would hear of its paths as changed again.
-            log.info("a rescue is made before its paths are told: %s", error.message)
-        paths = self.intents.dirty_of(token)
-        identity = self._lessee.identity
-        globs = self._globs.get(token, ())
-        owner = Owner(lease_id, token, identity.agent, identity.harness, globs)
-        made = await self._rescuer.rescue(owner, paths, reason, ends=ends)
-        if made is not None and ends:
-            for path in made.paths:
+    async def _keep(self, token: int, lease_id: str, reason: str, *, ends: bool = False) -> str:
+        """Rescue what is uncommitted under a lease; returns the rescue's id, "" if there is none."""
+        async with self._keeping:
+            await self.look()
+            try:
+                await self.report.flush()
+            except LeasefsError as error:
+                # Told of the rescue first, the ledger would hear of its paths as changed again.
+                log.info("a rescue is made before its paths are told: %s", error.message)
+            paths = self.intents.dirty_of(token)
+            identity = self._lessee.identity
+            globs = self._globs.get(token, ())
+            owner = Owner(lease_id, token, identity.agent, identity.harness, globs)
+            made = await self._rescuer.rescue(owner, paths, reason, ends=ends)
+            if made is None:
+                return ""
+            self._rescues[lease_id] = made.id
+            for path in made.paths if ends else ():
                 self.intents.clean(path)
+            return made.id
 
     async def look(self) -> Mapping[bytes, Standing | None]:
         """Ask git now; {} if it cannot be asked, and then all that changed counts as uncommitted."""
@@ -245,9 +257,36 @@ class Work:
             log.warning("git cannot be asked, so all that changed counts as uncommitted: %s", error)
             return {}
 
-    async def keep_and_end(self, lease: HeldLease, reason: str) -> None:
-        """Keep what is uncommitted under a lease that its holder leaves so; its intents are over."""
-        await self._keep(lease.token, lease.lease_id, reason, ends=True)
+    async def keep_and_end(self, lease: HeldLease, reason: str) -> str:
+        """Keep what is uncommitted under a lease that its holder leaves so; its intents are over.
+
+        Returns the rescue's id, "" if there was nothing to keep, or it could not be.
+        """
+        return await self._keep(lease.token, lease.lease_id, reason, ends=True)
+
+    def rescue_of(self, lease_id: str) -> str:
+        """The last rescue that was made here of a lease's work, "" if none."""
+        return self._rescues.get(lease_id, "")
+
+    async def take_up(
+        self, rescue_id: str, lease: HeldLease
+    ) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+        """Work that was kept and is still in the tree as it was left is uncommitted work again, under this lease.
+
+        Returns those paths, and the others of the rescue.
+
+        Raises:
+            VcsError, OSError: neither can be told.
+        """
+        left = await self._rescuer.as_left(rescue_id)
+        mine = {path: kind for path, kind in left.in_tree.items() if lease.matches(path)}
+        for path, kind in mine.items():
+            self.intents.ahead(path, kind, lease, 0)
+        return tuple(mine), tuple(left.changed)
+
+    async def head(self) -> str:
+        """The commit that is checked out, "" if there is none or that cannot be told."""
+        return await trio.to_thread.run_sync(_head_of, self.tree, _ANY_PATH) or ""
 
     async def flush(self) -> None:
         """Tell the ledger all that it has not answered yet. Raises LeasefsError if it does not."""

@@ -6,7 +6,7 @@ This is the whole of it for callers; everything here blocks, so a loop calls it 
 from __future__ import annotations
 
 from leasefs.vcs.rescue_record import About, KeptPath, Kind, Problem, Rescue
-from leasefs.vcs.rescue_restore import Restored, restore
+from leasefs.vcs.rescue_restore import Restored, compared, restore
 from leasefs.vcs.rescue_snapshot import RescueMade, snapshot
 from leasefs.vcs.rescue_store import (
     bare_repository,
@@ -26,6 +26,7 @@ __all__ = [
     "RescueMade",
     "Restored",
     "bare_repository",
+    "compared",
     "content",
     "drop",
     "place_outside",

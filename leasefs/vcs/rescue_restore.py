@@ -82,6 +82,21 @@ def restore(
     )
 
 
+def compared(
+    repository: GitDir, rescue_id: str, root_fd: int
+) -> tuple[list[KeptPath], list[KeptPath]]:
+    """The paths of a rescue that are in this tree as they were kept, and those that are not. Blocks.
+
+    Raises:
+        NoSuchRescue: no such rescue.
+        GitFailed, OSError: the repository or the tree cannot be read.
+    """
+    entries = read(repository, rescue_id).paths
+    now = _Now(root_fd, entries, Hasher(repository, os.fstat(repository.common_fd)))
+    same = [entry for entry in entries if now.is_as_kept(entry)]
+    return same, [entry for entry in entries if not now.is_as_kept(entry)]
+
+
 def _selected(
     entries: Sequence[KeptPath], rescue_id: str, paths: Iterable[bytes] | None
 ) -> list[KeptPath]:
