@@ -34,6 +34,8 @@ class Watched:
         self.root = str(place / "tree")
         self.chance = random.Random(seed)
         self.done: list[str] = []
+        # Nobody told of a repository in the tree that began or ended.
+        self.misled = False
         os.mkdir(self.root)
         self.git("init", "-q", "-b", "main")
         self.asked, self.told = str(place / "asked"), str(place / "told")
@@ -97,6 +99,12 @@ class Watched:
                 if is_dir:
                     waiting.append(path)
         return found
+
+    def repositories(self) -> set[str]:
+        """Where git sees one inside the tree (is_git_directory, setup.c)."""
+        parts = ("HEAD", "objects", "refs")
+        gits = [path for path in self.walk() if path.endswith("/.git")]
+        return {git for git in gits if all(os.path.exists(self.full(f"{git}/{p}")) for p in parts)}
 
     def some(self, *, dirs: bool) -> str:
         paths = [path for path, (is_dir, *_) in self.walk().items() if is_dir is dirs]
@@ -196,12 +204,14 @@ class Watched:
     def blind(self) -> None:
         """Changes that nobody tells, as while no mount was there or events were lost."""
         log, self.log = self.log, ChangeLog("cd")
+        before = self.repositories()
         try:
             for _ in range(self.chance.randrange(1, 4)):
                 self.chance.choice([self.write, self.make, self.remove, self.remove_tree])()
         finally:
             self.log = log
         self.log.everything()
+        self.misled = self.misled or self.repositories() != before
 
     def commit(self) -> None:
         self.git("add", "-A")
@@ -237,6 +247,10 @@ class Watched:
 
     def check(self) -> None:
         status = ("status", "--porcelain=v2", "-z")
+        if self.misled:
+            # Git's lists of untracked files do not show it, with or without a log; the next answer has them read.
+            self.git(*status)
+            self.misled = False
         (seen, complaints), (true, allowed) = self.git(*status), self.git(*status, plain=True)
         assert seen == true, self.done[-12:]
         # What it does not read again (a .gitignore that is a link) it does not complain of again.
@@ -312,6 +326,37 @@ def test_after_a_blind_time_git_first_does_something_else(watched: Watched) -> N
     watched.git("add", "b/new")
     watched.check()
     assert b"? a/unseen\0" in watched.git("status", "--porcelain=v2", "-z")[0]
+
+
+def once_a_repository(tree: Watched) -> None:
+    make_files(tree, "t")
+    tree.commit()
+    tree.reported(lambda: os.makedirs(tree.full("x~/x~/repo")))
+    tree.git("init", "-q", "x~/x~/repo")
+    tree.log.changed(b"x~/x~/repo/.git")
+    for path in ("x~", "x~/x~", "x~/x~/repo"):
+        os.utime(tree.full(path), (1, 1))  # long ago, or git looks again by itself
+    for _ in range(3):
+        tree.check()
+    assert b"? x~/" in tree.git("status", "--porcelain=v2", "-z")[0]
+
+
+@pytest.mark.parametrize("seed", [0])
+def test_a_repository_that_is_one_no_more(watched: Watched) -> None:
+    once_a_repository(watched)
+    shutil.rmtree(watched.full("x~/x~/repo/.git"))
+    watched.log.changed(b"x~/x~/repo/.git")
+    watched.check()
+
+
+@pytest.mark.parametrize("seed", [0])
+def test_a_repository_that_ended_in_a_blind_time_is_listed_once_at_most(watched: Watched) -> None:
+    """Git by itself goes on listing it, for the directory above looks as before."""
+    once_a_repository(watched)
+    shutil.rmtree(watched.full("x~/x~/repo/.git"))
+    watched.log.everything()
+    watched.git("status")
+    watched.check()
 
 
 @pytest.mark.parametrize("seed", range(2))
