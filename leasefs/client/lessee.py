@@ -345,6 +345,7 @@ class Lessee:
 
     def _changed(self) -> None:
         self._uses.keep_only(self.view.by_token)
+        self.recalls.held_changed()
         self._wake()
 
     def _wake(self) -> None:

@@ -119,7 +119,6 @@ class OwnEvents:
             case "granted" if self._delegations.heard_granted(fact):
                 pass
             case "granted":
-                self._recalls.heard_granted(fact["claim"])
                 # The number of the event is the fencing token.
                 self._granted(fact["claim"], seq)
             case "revoked":

@@ -32,6 +32,7 @@ class Stage(StrEnum):
     WAITING = "waiting"
     """Its ground is claimed again for its holder, who waits."""
     BACK = "back"
+    """It may be written under again."""
     OVER = "over"
     """Nothing more comes of it."""
 
@@ -194,19 +195,18 @@ class Recalls:
         self._former[claim["id"]] = former
         self._changed()
 
-    def heard_granted(self, claim: Mapping[str, Any]) -> None:
-        """Ground has come back."""
-        self._settle(claim["id"], Stage.BACK)
-
     def heard_withdrawn(self, claim_id: str) -> None:
         """It does not come back: the claim is out of the queue."""
-        self._settle(claim_id, Stage.OVER)
-
-    def _settle(self, claim_id: str, stage: Stage) -> None:
         recall = self._of.get(self._former.get(claim_id, ""))
         if recall is not None and recall.stage is Stage.WAITING:
-            recall.stage = stage
+            recall.stage = Stage.OVER
             self._changed()
+
+    def held_changed(self) -> None:
+        """A lease came into the view, or left it: perhaps one that was waited for."""
+        for recall in self._of.values():
+            if recall.stage is Stage.WAITING and self._trust.lease(recall.again) is not None:
+                recall.stage = Stage.BACK
 
     # -- what the holder does -------------------------------------------------------------------
 
@@ -227,6 +227,7 @@ class Recalls:
         """The ledger did not claim the ground again, because nobody asked for it any more: its holder did."""
         recall.again, recall.stage = claim_id, Stage.WAITING
         self._former[claim_id] = recall.lease_id
+        self.held_changed()
         self._changed()
 
     def forget_all(self) -> None:

@@ -187,18 +187,13 @@ class Recalling:
             recall.stage = Stage.OVER
             return
         self._recalls.claimed_again(recall, answer["lease"])
-        if answer["state"] != "waiting":
-            recall.stage = Stage.BACK
 
     async def _take_up(self, recall: Recall) -> None:
         """What still lies in the tree as it was left is its holder's uncommitted work again."""
-        while (lease := self._lease(recall.again)) is None:
-            if self._lessee.why_ended(recall.again) is not None:
-                return
-            await self._lessee.changed()
+        lease = self._lease(recall.again)
         recall.taken_up = True
         recall.rescue = recall.rescue or self._work.rescue_of(recall.lease_id)
-        if not recall.rescue:
+        if lease is None or not recall.rescue:
             return
         try:
             left = await self._work.take_up(recall.rescue, lease)
