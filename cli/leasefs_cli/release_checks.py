@@ -36,6 +36,14 @@ class Gate:
         self._place = place
         self._project = _project_of(place.roots.mountpoint)
 
+    @property
+    def require(self) -> str | None:
+        """What the changes under a lease must be by the file as it is now; None without one.
+
+        The mount read the file when it began.
+        """
+        return (self._project.require or "committed") if self._project else None
+
     def check(self, lease_id: str, require: str | None) -> None:
         """Run the checks on what was changed under the lease and has not landed.
 
@@ -47,6 +55,9 @@ class Gate:
         project = self._project
         if project is None or not project.checks or not self._holds(lease_id):
             return
+        if self._place.mount is not None:
+            # The ledger hears of a commit a moment later, and the release itself asks git.
+            self._place.link.send(api.look())
         intents = self._place.link.send(api.intents(self._place.territory, lease=lease_id))[
             "intents"
         ]

@@ -297,6 +297,11 @@ def renew_mount() -> Call:
     return Call("POST", "/v1/mount/heartbeat", {}, patience_s=10.0)
 
 
+def look() -> Call:
+    """Of a mount's control socket: ask git now what became of all that is uncommitted, and tell the ledger."""
+    return Call("POST", "/v1/mount/look", {}, patience_s=60.0)
+
+
 def use(lease_id: str, *, pid: int | None = None, program: str = "") -> Call:
     """Of a mount's control socket: a stream that keeps the lease in use for as long as it is open.
 

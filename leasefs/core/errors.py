@@ -222,8 +222,9 @@ class Dirty(LeasefsError):
         """`paths` are the first of `count`; `wanted` is what they would have to be."""
         shown = ", ".join(repr(path) for path in paths[:3])
         more = f" and {count - 3} more" if count > 3 else ""
+        first = "commit and push" if wanted == "pushed" else "commit"
         super().__init__(
-            f"lease {lease_id} has {count} path{'s' if count > 1 else ''} not yet {wanted}: {shown}{more}; commit "
+            f"lease {lease_id} has {count} path{'s' if count > 1 else ''} not yet {wanted}: {shown}{more}; {first} "
             "them, or release with --rescue (snapshot, then clear to go), --keep (they stay in the tree, listed as "
             "yours) or --force; `leasefs intents` lists them",
             lease=lease_id,

@@ -89,7 +89,8 @@ def refusal(error: LeasefsError) -> tuple[int, dict[str, Any]]:
 class ControlServer:
     """Answers the requests. `about` are the facts of `mount.json`; `tree_uid` owns the tree's root.
 
-    `release` gives a lease back, by its id, an idempotency key, and what `api.release` takes besides.
+    `release` gives a lease back, by its id, an idempotency key, and what `api.release` takes besides; `look` brings
+    the ledger up to date about what is uncommitted.
 
     `revive`, if given, may start a ledger when there is none, and raises what `Transport.send` raises.
     """
@@ -102,11 +103,13 @@ class ControlServer:
         about: dict[str, Any],
         tree_uid: int,
         release: Release,
+        look: Callable[[], Awaitable[None]],
         revive: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.tree_uid = tree_uid
         self._lessee = lessee
         self._release = release
+        self._look = look
         self._revive = revive
         self._giving_back = GivingBack(lessee)
         # Hears of each lease that somebody claimed here.
@@ -236,6 +239,9 @@ class ControlServer:
                 return 200, {"ok": True}
             case "heartbeat":
                 return 200, await self._lessee.renew_all()
+            case "look":
+                await self._look()
+                return 200, {"ok": True}
             case "uses":
                 return self._using.stream(request)
             case "leave":

@@ -114,7 +114,14 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
             recalling = Recalling(lessee, work, releases, hook)
             refusals.explainers.append(recalling.explain)
             control = ControlServer(
-                lessee, link, refusals, about, tree.owner_uid, releases.release, revive
+                lessee,
+                link,
+                refusals,
+                about,
+                tree.owner_uid,
+                releases.release,
+                releases.look,
+                revive,
             )
             control.claimed = unleased.claimed_on_purpose
             async with git_told(options.source, wanted=config.fsmonitor) as about["fsmonitor"]:

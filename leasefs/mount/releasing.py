@@ -104,6 +104,11 @@ class ReleaseGate:
         if is_idle():
             await self._lessee.release(lease.lease_id, new_key(), dirty="keep")
 
+    async def look(self) -> None:
+        """Bring the ledger up to date about all that is uncommitted here. Raises LeasefsError if it does not answer."""
+        await self._work.look()
+        await self._work.flush()
+
     async def _settled(self, lease: HeldLease, require: str, dirty: str) -> str:
         """Bring the ledger up to date about the lease; returns what it is to do with what is dirty."""
         if dirty not in _WAYS:

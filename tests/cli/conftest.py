@@ -87,6 +87,7 @@ def ledger(monkeypatch: pytest.MonkeyPatch) -> FakeLedger:
             "GET /v1/intents": {"intents": [], "total": 0},
             "DELETE /v1/leases/L7": {**LEASE, "state": "ended"},
             "DELETE /v1/leases/L9": {**WAITING, "state": "ended"},
+            "POST /v1/mount/look": {"ok": True},
             "POST /v1/mount/leave": {**LEASE, "state": "ended"},
         }
     )

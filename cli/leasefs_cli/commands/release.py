@@ -102,9 +102,11 @@ def command(
     def release(id_: str) -> api.Body:
         if id_ in strange:
             return _revoke(id_)
+        asked = require
         if gate is not None:
             gate.check(id_, require)
-        call = api.release(id_, key=new_key(), require=require, dirty=dirty, note=note)
+            asked = require or (gate.require if place.mount else None)
+        call = api.release(id_, key=new_key(), require=asked, dirty=dirty, note=note)
         return link.send(call._replace(patience_s=PATIENCE_S) if place.mount else call)
 
     code = _each(ids, release, as_json=as_json)

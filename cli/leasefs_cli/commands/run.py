@@ -15,6 +15,7 @@ from leasefs_cli.keeping import Keeper
 from leasefs_cli.own_claims import forget_empty_shell, own_leases
 from leasefs_cli.place import acting_place, ground_here
 from leasefs_cli.printing import tell
+from leasefs_cli.release_checks import Gate
 from leasefs_cli.teaching import json_option, teaching_command
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def command(
 
     With --claim the globs are claimed before and released after it, unless you claimed just these
     yourself or another run needs them too; without, all that you hold is kept. What the command changed and
-    nobody committed keeps its lease from being released: that is told on stderr, and it stays yours.
+    nobody committed keeps its lease from being released, and so does a check in .leasefs.toml that fails: that is
+    told on stderr, and it stays yours.
     Signals are passed on, and the exit code is the command's.
 
     If a lease is lost meanwhile (revoked, or taken after a long sleep of the machine) this is told on
@@ -103,6 +105,8 @@ def _run(place: Place, leases: list[api.Body], command_line: tuple[str, ...]) ->
 def _give_back(place: Place, granted: Claimed) -> None:
     """Release. A failure is told, but the exit code stays the command's."""
     try:
+        if granted.is_new:
+            Gate(place).check(granted.lease["lease"], None)
         granted.give_back(place.link, in_mount=place.mount is not None)
         forget_empty_shell(place)
     except LeasefsError as error:
