@@ -10,28 +10,34 @@ import click
 
 from leasefs.core.lease import DEFAULT_TTL_S, MAX_TTL_S, MIN_TTL_S
 from leasefs_cli.durations import FOREVER, MAX_WAIT_S, Duration
+from leasefs_cli.priorities import Priority
 from leasefs_cli.teaching import TeachingCommand
 
+MAX_WITHIN_S = 3600.0
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
+DEFAULT_WITHIN = "30s"
+_BARE = {"--wait": FOREVER, "--recall": DEFAULT_WITHIN}
+
+
 class WaitingCommand(TeachingCommand):
-    """A command whose `--wait` may stand alone or be followed by a duration.
+    """A command whose `--wait` and `--recall` may stand alone or be followed by a duration.
 
     What follows is the duration if it begins like a number; otherwise it is the next argument, so
     that `leasefs claim --wait 'src/**'` means what it looks like.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Give a bare `--wait` its value before click looks at the next argument."""
-        return super().parse_args(ctx, self._settle_bare_wait(ctx, args))
+        """Give bare ones their value before click looks at the next argument."""
+        return super().parse_args(ctx, self._settle_bare(ctx, args))
 
-    def _settle_bare_wait(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def _settle_bare(self, ctx: click.Context, args: list[str]) -> list[str]:
         settled = list(args)
         for at in self._own_options(ctx, args):
             follows = args[at + 1] if at + 1 < len(args) else ""
-            if args[at] == "--wait" and not _looks_like_number(follows):
-                settled[at] = f"--wait={FOREVER}"
+            if args[at] in _BARE and not _looks_like_number(follows):
+                settled[at] = f"{args[at]}={_BARE[args[at]]}"
         return settled
 
     def _own_options(self, ctx: click.Context, args: list[str]) -> Iterator[int]:
@@ -51,7 +57,7 @@ class WaitingCommand(TeachingCommand):
             elif argument.startswith("-"):
                 yield at
                 follows = args[at + 1] if at + 1 < len(args) else ""
-                skip = argument in valued and (argument != "--wait" or _looks_like_number(follows))
+                skip = argument in valued and (argument not in _BARE or _looks_like_number(follows))
 
 
 def _looks_like_number(text: str) -> bool:
@@ -86,10 +92,20 @@ literal_option = click.option(
 
 priority_option = click.option(
     "--priority",
-    type=click.IntRange(-100, 100),
-    default=0,
-    metavar="N",
-    help="Place in the queue before arrival counts; higher is served first. Default 0.",
+    type=Priority(),
+    default="normal",
+    metavar="CLASS|N",
+    help="Place in the queue before arrival counts: human (100), urgent (20), normal (0), background (-20), or a "
+    "number from -100 to 100. `human` is for a person who waits at the keyboard: it implies --recall 0s and --wait.",
+)
+
+recall_option = click.option(
+    "--recall",
+    "recall_within_s",
+    type=Duration(0.0, MAX_WITHIN_S),
+    metavar="[WITHIN]",
+    help="Have holders of lower priority yield within that long (default 30s; 0s stops their writes at once), and "
+    "queue for it. They get the ground back when this lease ends.",
 )
 
 note_option = click.option(
@@ -112,6 +128,7 @@ def claim_options(function: _F) -> _F:
             shared_option,
             literal_option,
             priority_option,
+            recall_option,
             note_option,
             agent_option,
         )

@@ -12,10 +12,12 @@ from leasefs.client import api
 from leasefs.client.clock import BoottimeClock
 from leasefs.client.ids import new_key
 from leasefs.client.understand import Understood, understand
-from leasefs.core.errors import LeasefsError, LedgerUnavailable
+from leasefs.core.errors import LeasefsError, LedgerUnavailable, OverCap, UnknownLease
 from leasefs_cli.durations import in_words
 from leasefs_cli.interrupts import deaf_to_signals, stopping_as_exception
 from leasefs_cli.printing import tell
+from leasefs_cli.priorities import HUMAN
+from leasefs_cli.sharing import with_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +31,10 @@ UNDO_TIMEOUT_S = 3.0
 
 
 class Wish(NamedTuple):
-    """A claim as the command line has it. `wait_s` None: do not wait; `inf`: without end."""
+    """A claim as the command line has it. `wait_s` None: do not wait; `inf`: without end.
+
+    `upgrade` is the shared lease that it is to take the place of.
+    """
 
     globs: tuple[str, ...]
     ttl_s: float
@@ -37,7 +42,9 @@ class Wish(NamedTuple):
     shared: bool
     literal: bool
     priority: int
+    recall_within_s: float | None
     note: str
+    upgrade: str = ""
 
 
 class WishOptions(TypedDict):
@@ -48,13 +55,32 @@ class WishOptions(TypedDict):
     shared: bool
     literal: bool
     priority: int
+    recall_within_s: float | None
     note: str
+
+
+def wish_of(globs: tuple[str, ...], options: WishOptions, *, upgrade: str = "") -> Wish:
+    """The claim that was asked for, with what one option says of others: who recalls waits, a person recalls."""
+    wish = Wish(globs, upgrade=upgrade, **options)
+    if wish.priority >= HUMAN and wish.recall_within_s is None:
+        wish = wish._replace(recall_within_s=0.0)
+    if wish.recall_within_s is not None and wish.wait_s is None:
+        wish = wish._replace(wait_s=math.inf)
+    return wish
 
 
 def understood(roots: Roots, wish: Wish) -> list[Understood]:
     """Each argument as the glob that it means. Raises BadPath or BadPattern."""
     cwd = os.getcwd()
     return [understand(glob, roots, cwd, literal=wish.literal) for glob in wish.globs]
+
+
+def globs_of_lease(place: Place, lease_id: str) -> list[Understood]:
+    """The globs of a lease, as a claim of its own. Raises UnknownLease if there is no such lease."""
+    lease = place.link.send(api.lease(lease_id))
+    if lease["state"] == "ended":
+        raise UnknownLease(lease_id)
+    return [Understood(glob, f"what {lease_id} has") for glob in lease["globs"]]
 
 
 class Claimed(NamedTuple):
@@ -98,13 +124,19 @@ def claimed(
         priority=wish.priority,
         wait=wish.wait_s is not None,
         note=wish.note,
+        recall_within_s=wish.recall_within_s,
+        replaces=wish.upgrade,
     )
     if wish.wait_s is not None:
         _import_waiting()
     began_s = BoottimeClock().now_s()
     with stopping_as_exception():
         try:
-            answer = place.link.send(call)
+            try:
+                answer = place.link.send(call)
+            except OverCap as refused:
+                call = with_share(call, place, refused)
+                answer = place.link.send(call)
             is_new = _is_new(answer, began_s)
             if not quiet and not as_json:
                 _tell_meanings(wish.globs, meanings)
@@ -176,7 +208,7 @@ def _undo(place: Place, call: api.Call, key: str, began_s: float, failure: BaseE
 
 def _tell_meanings(globs: Sequence[str], meanings: Sequence[Understood]) -> None:
     """Say what was understood wherever it is not plain from what was typed."""
-    for typed, meaning in zip(globs, meanings, strict=True):
+    for typed, meaning in zip(globs, meanings if globs else (), strict=True):
         if not _plain(typed, meaning):
             tell(f"{typed!r} is taken for {meaning.meaning}")
 

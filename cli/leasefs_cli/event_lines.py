@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from leasefs_cli import scheduling_lines
 from leasefs_cli.durations import in_words
 from leasefs_cli.printing import cells_wide, coloured, printable
 
@@ -25,6 +26,9 @@ _COLOURS = {
     "lapsed": "yellow",
     "expired": "red",
     "revoked": "red",
+    "recalled": "yellow",
+    "recall-ended": "blue",
+    "downgraded": "cyan",
 }
 _AGENT_WIDTH = 16
 _TYPE_WIDTH = 15
@@ -32,7 +36,8 @@ _TYPE_WIDTH = 15
 
 def event_line(recorded: Mapping[str, Any]) -> str:
     """`   412  2026-03-01 14:02:11  granted          agent-07          L412 docs/** exclusive for 30m`."""
-    event = recorded["event"]
+    # Deadlines are ledger times; the line says how long it was until them.
+    event = {**recorded["event"], "at_s": recorded.get("at_s", 0.0)}
     type_ = str(event.get("type", "?"))
     agent, words = _told(type_, event)
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(recorded.get("wall_s", 0.0)))
@@ -47,7 +52,8 @@ def event_line(recorded: Mapping[str, Any]) -> str:
 def _told(type_: str, event: Event) -> tuple[str, str]:
     tell = _TELLERS.get(type_)
     if tell is None:
-        return str(event.get("agent", "")), json.dumps(event)
+        fields = {name: event[name] for name in event if name != "at_s"}
+        return str(event.get("agent", "")), json.dumps(fields)
     return tell(event)
 
 
@@ -63,24 +69,6 @@ def _session_opened(event: Event) -> tuple[str, str]:
 
 def _session_ended(event: Event) -> tuple[str, str]:
     return event["agent"], f"{event['session']}: {event['reason']}"
-
-
-def _claim(claim: Event) -> str:
-    return (
-        f"{claim['id']} {' '.join(claim['globs'])} {claim['mode']} for {in_words(claim['ttl_s'])}"
-    )
-
-
-def _granted(event: Event) -> tuple[str, str]:
-    notes = "".join(
-        f"; note from {note['agent']} ({note['lease']}): {note['text']}"
-        for note in event.get("notes", ())
-    )
-    return event["claim"]["agent"], _claim(event["claim"]) + notes
-
-
-def _queued(event: Event) -> tuple[str, str]:
-    return event["claim"]["agent"], f"{_claim(event['claim'])}, behind {', '.join(event['behind'])}"
 
 
 def _claim_refused(event: Event) -> tuple[str, str]:
@@ -104,20 +92,6 @@ def _lapsed(event: Event) -> tuple[str, str]:
     return event[
         "agent"
     ], f"{event['lease']}: not renewed in time; its holder may still get it back"
-
-
-def _ended(event: Event) -> tuple[str, str]:
-    return event["agent"], f"{event['lease']}: {event['reason']}"
-
-
-def _released(event: Event) -> tuple[str, str]:
-    left = {
-        "kept": "; uncommitted work stays in the tree",
-        "forced": "; forced, although work is uncommitted",
-        "rescued": "; uncommitted work is in a rescue",
-    }.get(event.get("left", ""), "")
-    note = f"; note for the next holder: {event['note']}" if event.get("note") else ""
-    return event["agent"], f"{event['lease']}: {event['reason']}{left}{note}"
 
 
 def _release_refused(event: Event) -> tuple[str, str]:
@@ -178,10 +152,6 @@ def _rescue_dropped(event: Event) -> tuple[str, str]:
     return event["agent"], f"rescue {rescue['id']} of {rescue['agent']}, {rescue['commit']}"
 
 
-def _revoked(event: Event) -> tuple[str, str]:
-    return event["agent"], f"{event['lease']}: by {event['by']}"
-
-
 def _writes_refused(event: Event) -> tuple[str, str]:
     refusals = event["refusals"]
     if not refusals:
@@ -202,16 +172,12 @@ _TELLERS: dict[str, Callable[[Event], tuple[str, str]]] = {
     "ledger-started": _ledger_started,
     "session-opened": _session_opened,
     "session-ended": _session_ended,
-    "granted": _granted,
-    "queued": _queued,
+    **scheduling_lines.TELLERS,
     "claim-refused": _claim_refused,
     "withdrawn": _withdrawn,
     "renewed": _renewed,
     "lapsed": _lapsed,
-    "released": _released,
     "release-refused": _release_refused,
-    "revoked": _revoked,
-    "expired": _ended,
     "writes-refused": _writes_refused,
     "intents-noted": _intents_noted,
     "intents-settled": _intents_settled,

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.core.paths import shown
 from leasefs.core.policy import Allowed, Reason
-from leasefs_cli.lease_rows import eta, globs_of, until, who_is
+from leasefs_cli.durations import in_words
+from leasefs_cli.lease_notes import freeze_words, recall_words
+from leasefs_cli.lease_rows import globs_of, until, who_is
+from leasefs_cli.waiter_rows import blockers_of, eta
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +57,8 @@ def _why_allowed(verdict: Allowed, claims: Claims) -> str:
     what = f"{id_} {globs_of(lease) if lease else ''}".rstrip()
     if verdict.companion:
         return f"it is a companion file of an atomic save under {what}"
-    return f"{what} is yours, for {until(lease or {})} after its last use"
+    recalled = f"; {recall_words(id_, lease['recall'])}" if lease and lease.get("recall") else ""
+    return f"{what} is yours, for {until(lease or {})} after its last use{recalled}"
 
 
 def _held(claims: Sequence[api.Body]) -> list[api.Body]:
@@ -64,12 +68,10 @@ def _held(claims: Sequence[api.Body]) -> list[api.Body]:
 def _who_has_it(verdict: Refused, claims: Claims) -> str:
     held = _held(claims.theirs)
     if held:
-        return "; ".join(
-            f"{who_is(lease)} holds {globs_of(lease)} as {lease['lease']} ({lease['mode']}), "
-            f"for {until(lease)} unless renewed"
-            for lease in held
-        )
+        return "; ".join(map(_has_it, held))
     for lease in _held(claims.ours):
+        if lease.get("recall"):
+            return recall_words(lease["lease"], lease["recall"])
         if lease["mode"] == "shared":
             return f"your lease {lease['lease']} {globs_of(lease)} is shared: it lets nobody write"
         if lease["state"] == "revoked":
@@ -79,11 +81,31 @@ def _who_has_it(verdict: Refused, claims: Claims) -> str:
     return f"{verdict.reason.value}, and nobody else holds it"
 
 
+def _has_it(lease: api.Body) -> str:
+    if lease.get("frozen_by"):
+        return freeze_words(lease)
+    part = f", delegated out of {lease['parent']}" if lease.get("parent") else ""
+    recall = lease.get("recall")
+    how_long = f"for {until(lease)} unless renewed"
+    if recall:
+        how_long = f"recalled by {recall['by']}, yields within {in_words(recall['yields_in_s'])}"
+    return f"{who_is(lease)} holds {globs_of(lease)} as {lease['lease']} ({lease['mode']}{part}), {how_long}"
+
+
 def _what_to_do(claims: Claims, path: str) -> str:
     for claim in claims.ours:
         if claim["state"] == "waiting":
-            about = "" if eta(claim) == "-" else f", about {eta(claim)}"
-            return f"your claim {claim['lease']} waits at position {claim['position']}{about}"
+            behind = f"behind {blockers_of(claim)}, ETA {eta(claim)}"
+            back = f" to bring back {claim['resumes']}" if claim.get("resumes") else ""
+            return (
+                f"your claim {claim['lease']} waits{back} at position {claim['position']}, {behind}"
+            )
+    own = {claim["lease"] for claim in claims.ours}
+    for lease in _held(claims.theirs):
+        if lease.get("parent") in own:
+            return f"leasefs recall {lease['lease']}"
+    if any(lease.get("recall") for lease in _held(claims.ours)):
+        return "wait: it comes back by itself when those that it was recalled for are done"
     if any(claim["mode"] == "shared" for claim in _held(claims.ours)):
         shared = next(claim for claim in _held(claims.ours) if claim["mode"] == "shared")
         return f"leasefs release {shared['lease']} && leasefs claim {path} --wait"

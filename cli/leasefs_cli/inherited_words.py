@@ -45,7 +45,12 @@ def own_work_lines(rescues: list[api.Body]) -> Iterator[str]:
 
 
 def _note_lines(note: api.Body) -> Iterator[str]:
-    yield f"note from {who_is(note)}, left with {note['lease']} {in_words(note['left_ago_s'])} ago:"
+    ago = in_words(note["left_ago_s"])
+    commit = f" at commit {note['commit'][:12]}" if note.get("commit") else ""
+    if not note["text"]:
+        yield f"before you: {who_is(note)}, who gave {note['lease']} back {ago} ago{commit}"
+        return
+    yield f"note from {who_is(note)}, left with {note['lease']} {ago} ago{commit}:"
     for line in note["text"].splitlines():
         yield f"  {line}"
 

@@ -73,6 +73,16 @@ def ignore_from_now_on() -> None:
 
 
 @contextlib.contextmanager
+def dying_at_once() -> Iterator[None]:
+    """Within, the signals that ask to stop end the process: nothing is under way that needs cleaning up."""
+    with _handled(
+        signal.SIG_DFL,
+        [number for number in _ASKING_TO_STOP if signal.getsignal(number) != signal.SIG_IGN],
+    ):
+        yield
+
+
+@contextlib.contextmanager
 def deaf_to_signals() -> Iterator[None]:
     """Within, the signals that ask to stop are ignored: it is stopping already, and cleans up first."""
     with _handled(signal.SIG_IGN, _ASKING_TO_STOP):

@@ -10,6 +10,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from leasefs.core.carving import Carved
 from leasefs.core.errors import InvalidRequest
 from leasefs.core.globs import literal_tree, parse_glob
 from leasefs.core.held import HeldLease, HeldView
@@ -23,7 +24,7 @@ from leasefs.vcs.ignore import IgnoreRules
 from leasefs.vcs.tracked import load_tracked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from leasefs.client import api
     from leasefs.client.understand import Roots
@@ -32,10 +33,12 @@ _CONTROL = b".leasefs"
 _NOW_S = 0.0
 
 
-def judge(roots: Roots, path: bytes, own: Iterable[api.Body]) -> Verdict:
+def judge(
+    roots: Roots, path: bytes, own: Sequence[api.Body], others: Sequence[api.Body] = ()
+) -> Verdict:
     """The verdict on a write to `path`, for a directory on changing anything in it, under leases `own`.
 
-    Other names of a file with several (hard links) are not looked for: the mount does that.
+    Of the claims of `others` there, those count that were carved out of one's own. Other names of a file with several (hard links) are not looked for: the mount does that.
 
     Raises:
         InvalidRequest: git's data cannot be read.
@@ -43,8 +46,8 @@ def judge(roots: Roots, path: bytes, own: Iterable[api.Body]) -> Verdict:
     is_dir = _is_dir(roots, path)
     place, tracked = _ground(roots, path, is_dir=is_dir)
     if is_dir and place is Place.TREE:
-        return _judge_below(path, _view(own))
-    return decide(Op.OPEN, [Target(path, place, tracked=tracked)], _view(own), _NOW_S)
+        return _judge_below(path, _view(own, others))
+    return decide(Op.OPEN, [Target(path, place, tracked=tracked)], _view(own, others), _NOW_S)
 
 
 def names_of(roots: Roots, path: bytes) -> int:
@@ -63,6 +66,8 @@ def _is_dir(roots: Roots, path: bytes) -> bool:
 
 def _judge_below(directory: bytes, view: HeldView) -> Verdict:
     """Everything below the directory; its own name, which a rename of it would need too, is left out."""
+    if view.carved_in(directory) is not None:
+        return Refused(Reason.DELEGATED, Op.RENAME, RelPath(directory))
     globs = [glob for lease in view.trusted(_NOW_S) for glob in lease.globs]
     try:
         missing = uncovered(literal_tree(directory), globs)
@@ -73,20 +78,33 @@ def _judge_below(directory: bytes, view: HeldView) -> Verdict:
     return Refused(Reason.TREE_NOT_LEASED, Op.RENAME, missing)
 
 
-def _view(own: Iterable[api.Body]) -> HeldView:
+def _view(own: Sequence[api.Body], others: Sequence[api.Body]) -> HeldView:
     """What the session holds, on a clock that stands at 0 now."""
+    mine = {lease["lease"] for lease in own}
     return HeldView(
-        HeldLease(
-            lease_id=lease["lease"],
-            token=lease["token"],
-            globs=tuple(parse_glob(glob) for glob in lease["globs"]),
-            mode=Mode(lease["mode"]),
-            ttl_s=lease["ttl_s"],
-            trusted_until_s=lease["expires_in_s"] - trust_margin_s(lease["ttl_s"]),
-        )
-        for lease in own
-        if lease["state"] in ("granted", "lapsed")
+        (
+            HeldLease(
+                lease_id=lease["lease"],
+                token=lease["token"],
+                globs=tuple(parse_glob(glob) for glob in lease["globs"]),
+                mode=Mode(lease["mode"]),
+                ttl_s=lease["ttl_s"],
+                trusted_until_s=lease["expires_in_s"] - trust_margin_s(lease["ttl_s"]),
+            )
+            for lease in own
+            if lease["state"] in ("granted", "lapsed") and not _is_cold(lease)
+        ),
+        carved=[
+            Carved(one["parent"], tuple(map(parse_glob, one["globs"])), one["agent"], one["lease"])
+            for one in others
+            if one.get("parent") in mine and one["state"] != "waiting"
+        ],
     )
+
+
+def _is_cold(lease: api.Body) -> bool:
+    """Whether it was recalled so that no write may pass any more."""
+    return bool((lease.get("recall") or {}).get("cold"))
 
 
 def _ground(roots: Roots, path: bytes, *, is_dir: bool) -> tuple[Place, bool]:

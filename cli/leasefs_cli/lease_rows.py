@@ -1,4 +1,4 @@
-"""Leases, waiters and sessions as rows for a person. The dicts are `leasefs.core.answers` as JSON."""
+"""Leases and sessions as rows for a person. The dicts are `leasefs.core.answers` as JSON."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from leasefs_cli.durations import in_words
+from leasefs_cli.lease_notes import lifted_by_hand, say_notes
 from leasefs_cli.printing import say, say_columns
 
 Answer = Mapping[str, Any]
 
-STATE_COLOURS = {"granted": "green", "lapsed": "yellow", "revoked": "red", "waiting": "cyan"}
+STATE_COLOURS = {
+    "granted": "green",
+    "recalled": "yellow",
+    "frozen": "cyan",
+    "lapsed": "yellow",
+    "revoked": "red",
+}
 
 
 def who_is(answer: Answer) -> str:
@@ -29,6 +36,8 @@ def until(answer: Answer) -> str:
     left_s = answer.get("expires_in_s")
     if left_s is None:
         return "-"
+    if lifted_by_hand(answer):
+        return "when lifted"
     return f"lapsed {in_words(-left_s)} ago" if left_s <= 0 else in_words(left_s)
 
 
@@ -40,8 +49,15 @@ def kept_by(answer: Answer) -> str:
     return str(uses[0]) + (f" and {len(uses) - 1} more" if len(uses) > 1 else "")
 
 
+def state_of(lease: Answer) -> str:
+    """The state in one word; of a lease that is held, also why it will not be for long."""
+    if lease["state"] != "granted":
+        return str(lease["state"])
+    return "frozen" if lease.get("frozen_by") else "recalled" if lease.get("recall") else "granted"
+
+
 def say_leases(leases: Iterable[Answer]) -> None:
-    """Held leases, one per line."""
+    """Held leases, one per line, then what there is to say of some."""
     found = list(leases)
     if not found:
         say("no leases")
@@ -52,7 +68,7 @@ def say_leases(leases: Iterable[Answer]) -> None:
             (
                 lease["lease"],
                 who_is(lease),
-                lease["state"],
+                state_of(lease),
                 lease["mode"],
                 until(lease),
                 globs_of(lease),
@@ -60,45 +76,9 @@ def say_leases(leases: Iterable[Answer]) -> None:
             )
             for lease in found
         ],
-        colours=[STATE_COLOURS.get(lease["state"], "") for lease in found],
+        colours=[STATE_COLOURS.get(state_of(lease), "") for lease in found],
     )
-
-
-def say_waiters(waiters: Iterable[Answer]) -> None:
-    """Waiting claims in the order of service, one per line."""
-    found = list(waiters)
-    if not found:
-        say("nobody waits")
-        return
-    say_columns(
-        ("CLAIM", "AGENT", "POSITION", "PRIORITY", "WAITED", "ETA", "GLOBS", "WAITS FOR"),
-        [
-            (
-                waiter["lease"],
-                who_is(waiter),
-                str(waiter.get("position") or "-"),
-                str(waiter.get("priority", 0)),
-                in_words(waiter.get("waiting_for_s") or 0.0),
-                eta(waiter),
-                globs_of(waiter),
-                blockers_of(waiter),
-            )
-            for waiter in found
-        ],
-        right=frozenset({2, 3}),
-    )
-
-
-def eta(waiter: Answer) -> str:
-    """The ledger's estimate, or `-`."""
-    seconds = waiter.get("eta_s")
-    return "-" if seconds is None else in_words(seconds)
-
-
-def blockers_of(waiter: Answer) -> str:
-    """`agent-02 (L17), agent-03 (L19)`."""
-    found = waiter.get("waits_for", ())
-    return ", ".join(f"{blocker['agent']} ({blocker['id']})" for blocker in found) or "-"
+    say_notes(found)
 
 
 def say_sessions(sessions: Iterable[Answer]) -> None:

@@ -68,6 +68,14 @@ def ids_named(place: Place, names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(ids))
 
 
+def one_named(place: Place, name: str) -> str:
+    """The id of the one lease that `name` means. Raises as `ids_named`, InvalidRequest if it is several."""
+    ids = ids_named(place, [name])
+    if len(ids) > 1:
+        raise InvalidRequest(f"{name!r} is a glob of several leases ({', '.join(ids)}); name one")
+    return ids[0]
+
+
 def _covering(glob: str, typed: str, named: set[str], claims: list[api.Body]) -> list[str]:
     having = [claim for claim in claims if glob in claim["globs"]]
     if not having:

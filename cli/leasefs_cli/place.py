@@ -108,16 +108,6 @@ def view(path: str | None = None, *, everywhere: bool = False) -> View:
     return View(link, None if everywhere else tree.territory, Roots(tree.root), None)
 
 
-def ledger_here() -> Link:
-    """For what an operator does: through the mount here, else this user's ledger itself."""
-    found = mount_near()
-    if found is not None:
-        return MountLink(found)
-    from leasefs.client.embedded import ledger_link
-
-    return ledger_link()
-
-
 def mount_near(arguments: Sequence[str] = ()) -> MountFound | None:
     """The mount of the current directory, else the one that an absolute argument leads into."""
     found = find_mount(os.getcwd())

@@ -22,7 +22,7 @@ COMPLETE_VARIABLE = "_LEASEFS_COMPLETE"
 
 def _listed(summaries: dict[str, str]) -> dict[str, Listed]:
     return {
-        name: Listed(f"leasefs_cli.commands.{name}:command", summary)
+        name: Listed(f"leasefs_cli.commands.{name.replace('-', '_')}:command", summary)
         for name, summary in summaries.items()
     }
 
@@ -41,6 +41,29 @@ class Root(LazyGroup):
                     "run": "Claim, run a command, release.",
                     "rescue": "Find work that was kept when its lease ended, and put it back.",
                     "fresh": "Run a check only if something changed since it last succeeded.",
+                }
+            ),
+        ),
+        Section(
+            "Share ground",
+            _listed(
+                {
+                    "delegate": "Give a part of a lease to another agent.",
+                    "downgrade": "Share a lease that you hold alone.",
+                    "recall": "Have a holder give a lease up by a deadline.",
+                    "more-time": "Ask for more time before a recalled lease must be given up.",
+                }
+            ),
+        ),
+        Section(
+            "Decide, as operator",
+            _listed(
+                {
+                    "admission": "Limit how much work a territory takes on.",
+                    "hold": "Let one lease be held for longer than that.",
+                    "freeze": "Let nobody write somewhere, and say why.",
+                    "unfreeze": "Lift a freeze.",
+                    "freezes": "What is frozen, by whom, why.",
                 }
             ),
         ),

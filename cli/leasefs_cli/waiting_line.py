@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from leasefs_cli.lease_rows import blockers_of, eta
 from leasefs_cli.printing import printable, tell
+from leasefs_cli.waiter_rows import blockers_of, eta
 
 
 class WaitingLine:
@@ -41,10 +41,8 @@ class WaitingLine:
 
 
 def waiting_words(waiting: dict[str, Any]) -> str:
-    """`L12 waits: position 2, behind agent-02 (L9), about 3m`."""
-    estimate = eta(waiting)
-    about = f", about {estimate}" if estimate != "-" else ""
+    """`L12 waits: position 2, behind agent-02 (L9), ETA 3m (1m to 8m, from 12 holds)`."""
     return (
         f"{waiting['lease']} waits: position {waiting.get('position') or '?'}, "
-        f"behind {blockers_of(waiting)}{about}"
+        f"behind {blockers_of(waiting)}, ETA {eta(waiting)}"
     )

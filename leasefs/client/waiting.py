@@ -92,7 +92,11 @@ def _news(link: Link, lease_id: str, wait_s: float, clock: BoottimeClock) -> api
 
 
 def _place(waiting: api.Body) -> object:
-    return waiting.get("position"), [blocker.get("id") for blocker in waiting.get("waits_for", ())]
+    """What a person would want to hear of when it changes."""
+    return waiting.get("position"), [
+        (blocker.get("id"), blocker.get("reason"), blocker.get("yields_in_s") is not None)
+        for blocker in waiting.get("waits_for", ())
+    ]
 
 
 def _withdraw(link: Link, lease_id: str, error: BaseException) -> None:
@@ -106,9 +110,16 @@ def _withdraw(link: Link, lease_id: str, error: BaseException) -> None:
 
 
 def _too_late(waiting: api.Body, timeout_s: float | None) -> str:
-    ahead = waiting.get("waits_for") or [{}]
-    holder = ahead[0].get("agent", "somebody")
     return (
-        f"not granted within {timeout_s:g} s: {holder} still holds or waits for it; the claim was "
-        "withdrawn, `leasefs queue` shows who is ahead"
+        f"not granted within {timeout_s:g} s: {_in_the_way(waiting)}; the claim was withdrawn, `leasefs queue` shows "
+        "who is ahead"
     )
+
+
+def _in_the_way(waiting: api.Body) -> str:
+    first = (waiting.get("waits_for") or [{}])[0]
+    if first.get("kind") == "admission":
+        return f"the territory takes on no more work now: {first.get('reason')}"
+    if first.get("kind") == "freeze":
+        return f"it is frozen by {first.get('agent')}: {first.get('reason')}"
+    return f"{first.get('agent', 'somebody')} still holds or waits for it"

@@ -33,7 +33,7 @@ def test_lists_are_columns(here: Any) -> None:
         "ada",
         "(shell)",
         "2",
-        "0",
+        "normal",
         "12s",
         "2m30s",
         "src/**",
@@ -134,7 +134,7 @@ def test_an_unknown_event_type_is_a_usage_error(here: Any) -> None:
             [OTHER, {**WAITING, "globs": ["docs/**"]}],
             "docs/a.md",
             3,
-            "waits at position 2, about 2m30s",
+            "waits at position 2, behind bo (L3), ETA 2m30s",
         ),
         ([LEASE], "src", 0, "L7 src/** is yours"),
         (

@@ -103,8 +103,8 @@ def test_waiting_is_told_once_per_change(here: Any, ledger: FakeLedger) -> None:
     ran = here("claim", "src/**", "--wait")
     assert (ran.code, ran.out) == (0, "L9\n")
     assert ran.err.splitlines() == [
-        "leasefs: L9 waits: position 2, behind bo (L3), about 2m30s",
-        "leasefs: L9 waits: position 1, behind bo (L3)",
+        "leasefs: L9 waits: position 2, behind bo (L3), ETA 2m30s",
+        "leasefs: L9 waits: position 1, behind bo (L3), ETA unknown",
     ]
     assert all(call.patience_s > 0 for call in ledger.sent("GET", "/v1/leases/L9"))
 

@@ -186,4 +186,4 @@ def test_on_a_terminal_the_waiting_line_is_rewritten(
     shown = capsys.readouterr().err
     assert shown.count("\r\x1b[Kleasefs: L9 waits: position ") == 2
     assert shown.count("\n") == 1
-    assert shown.endswith("about 2m30s\n")
+    assert shown.endswith("ETA 2m30s\n")

@@ -27,6 +27,9 @@ def command(everywhere: bool, mine: bool, as_json: bool) -> None:
 
     EXPIRES IN counts from the last use that the ledger heard of; KEPT BY is the process that uses the
     lease now. A lapsed lease protects nothing any more, but its holder may still get it back.
+
+    Below the rows is told, where it is so, who recalled a lease and until when it must be given up, what is frozen
+    and why, and which parts were delegated.
     """
     seen = view(everywhere=everywhere)
     found = seen.link.send(api.leases(seen.territory))["leases"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from leasefs.client import api
-from leasefs_cli.lease_rows import say_waiters
 from leasefs_cli.place import view
 from leasefs_cli.printing import say_json
 from leasefs_cli.teaching import everywhere_option, json_option, teaching_command
+from leasefs_cli.waiter_rows import say_waiters
 
 
 @teaching_command(
@@ -21,8 +21,16 @@ from leasefs_cli.teaching import everywhere_option, json_option, teaching_comman
 def command(everywhere: bool, as_json: bool) -> None:
     """List waiting claims in the order in which they will be served.
 
-    POSITION counts the conflicting claims before one, so 1 is next. ETA is an estimate from how long
-    leases were held in the past.
+    POSITION counts the conflicting claims before one, so 1 is next; where the globs of a claim have different
+    places, each has its own in brackets. Whoever waits for 5 minutes has caught up with one level of PRIORITY, so
+    nobody waits for ever.
+
+    WAITS FOR names holders (of a recalled one: when it yields at the latest), earlier claims, freezes with their
+    reason, and admission, which is no holder but a limit on how much work there is at once (`leasefs admission`).
+
+    ETA is an estimate from how long leases like those in the way were held in the past, in brackets with the quarter
+    of cases to either side and how many holds that rests on; unknown if there were none, and where nobody can know,
+    as with freezes and admission.
     """
     seen = view(everywhere=everywhere)
     found = seen.link.send(api.queue(seen.territory))["waiters"]

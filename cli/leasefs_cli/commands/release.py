@@ -11,8 +11,9 @@ from leasefs.client.ids import new_key
 from leasefs.core.errors import InvalidRequest, LeasefsError, UnknownLease
 from leasefs_cli.durations import in_words
 from leasefs_cli.exit_codes import DONE, exit_code_of
+from leasefs_cli.operating import operator_here
 from leasefs_cli.own_claims import forget_empty_shell, ids_named, is_lease_id, own_claims
-from leasefs_cli.place import holding_place, ledger_here
+from leasefs_cli.place import holding_place
 from leasefs_cli.printing import say_json, tell
 from leasefs_cli.release_checks import Gate
 from leasefs_cli.teaching import json_option, teaching_command
@@ -160,7 +161,7 @@ def _ids(place: Place, names: tuple[str, ...], wish: Wish) -> tuple[list[str], s
 
 def _revoke(id_: str) -> api.Body:
     """End somebody else's lease."""
-    answer = ledger_here().send(api.revoke(id_))
+    answer = operator_here().link.send(api.revoke(id_))
     if answer["state"] == "revoked":
         left = in_words(max(0.0, answer.get("expires_in_s") or 0.0))
         tell(f"{id_} of {answer['agent']} is revoked; its ground is free within {left}")

@@ -10,7 +10,7 @@ import click
 from leasefs.core.errors import InvalidRequest, LeasefsError
 from leasefs_cli.child import run_child
 from leasefs_cli.claim_options import WaitingCommand, claim_options
-from leasefs_cli.claiming import Wish, claimed, understood
+from leasefs_cli.claiming import claimed, understood, wish_of
 from leasefs_cli.keeping import Keeper
 from leasefs_cli.own_claims import forget_empty_shell, own_leases
 from leasefs_cli.place import acting_place, ground_here
@@ -73,7 +73,7 @@ def command(
     if not globs:
         place = acting_place(agent)
         return _run(place, _held(place), command_line)
-    wanted = Wish(globs=globs, **wish)
+    wanted = wish_of(globs, wish)
     ground = ground_here(agent)
     meanings = understood(ground.roots, wanted)
     place = ground.enter()

@@ -9,11 +9,12 @@ from leasefs.client.clock import BoottimeClock
 from leasefs.core.errors import LedgerUnavailable
 from leasefs_cli.commands.ledger_status import ledger_fields
 from leasefs_cli.intent_rows import counts, counts_in_words
-from leasefs_cli.lease_rows import say_leases, say_sessions, say_waiters
+from leasefs_cli.lease_rows import say_leases, say_sessions
 from leasefs_cli.mount_view import refusal_words, say_trusted
 from leasefs_cli.place import view
 from leasefs_cli.printing import printable, say, say_fields, say_json
 from leasefs_cli.teaching import json_option, teaching_command
+from leasefs_cli.waiter_rows import say_waiters
 
 if TYPE_CHECKING:
     from leasefs.client.find import MountFound

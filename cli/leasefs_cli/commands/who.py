@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from leasefs_cli.asking_about import claims_over, subject
-from leasefs_cli.lease_rows import say_leases, say_waiters
+from leasefs_cli.lease_rows import say_leases
 from leasefs_cli.place import view
 from leasefs_cli.printing import printable, say, say_json
 from leasefs_cli.teaching import json_option, teaching_command
+from leasefs_cli.waiter_rows import say_waiters
 
 
 @teaching_command(

@@ -54,7 +54,7 @@ def command(path: str, as_json: bool) -> int:
         [claim for claim in (*held, *waiting) if claim["session"] != session],
     )
     relative = about.glob.literal_path
-    verdict = judge(about.roots, relative, claims.ours)
+    verdict = judge(about.roots, relative, claims.ours, claims.theirs)
     told = explain(verdict, claims, path)
     refusal = last_refusal(seen, text(relative))
     inherited = _inherited(seen, claims)

