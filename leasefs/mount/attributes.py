@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leasefs.core.policy import Allowed, Op
+from leasefs.core.policy import Op
 from leasefs.mount.opening import check_handle
 from leasefs.mount.owner import take_set_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasefs.mount.handles import OpenFile
     from leasefs.mount.inodes import Node
     from leasefs.mount.shapes import Caller
     from leasefs.mount.tree import Entry, Tree
@@ -49,30 +47,59 @@ class Change:
 _NOTHING = Change()
 
 
-async def setattr_(
-    tree: Tree, number: int, change: Change, handle: int | None, caller: Caller
+async def set_by_handle(
+    tree: Tree, number: int, change: Change, handle: int, caller: Caller
 ) -> Entry:
-    """Change attributes. ftruncate(2) comes with its handle, everything else without (fuse_setattr)."""
+    """Change attributes through an open file: ftruncate(2), which alone comes with its handle (fuse_setattr)."""
     node = tree.subject(number, change.op, caller.pid)
-    if handle is not None:
-        file = tree.handles.file(handle)
-        await _allow_by_handle(tree, change.op, file)
-        if change.size is not None:
-            tree.note(file)
-        tree.outside.changed_here(node)
-        _disarm(tree, change, file.fd, caller)
-        _apply(change, file.fd, tree.stat(node) if node.parent else os.fstat(file.fd))
-        if file.token > 0:
-            tree.gate.holdings.wrote(file.token)
-    else:
-        allowed = await _allow(tree, change.op, node, caller)
-        with _reach(tree, node, change) as at:
-            tree.outside.changed_here(node)
-            _disarm(tree, change, at, caller)
-            _apply(change, at, tree.stat(node))
-        tree.gate.wrote(allowed)
+    file = tree.handles.file(handle)
+    if not tree.gate.may_write(file):
+        await check_handle(tree, change.op, file)
+    if change.size is not None:
+        tree.note(file)
+    found = tree.stat(node) if node.parent else os.fstat(file.fd)
+    _change(tree, node, change, file.fd, found, caller)
+    if file.token > 0:
+        tree.gate.holdings.wrote(file.token)
+    return _changed(tree, node, change, tree.stat(node))
+
+
+def set_attributes(tree: Tree, number: int, change: Change, caller: Caller) -> Entry:
+    """Change attributes of what has this number."""
+    node = tree.subject(number, change.op, caller.pid)
     found = tree.stat(node)
+    targets = tree.content_target(node, found)
+    allowed = tree.gate.admit(change.op, targets, caller.pid)
+    fd = _open_already(tree, node, change)
+    if fd >= 0:
+        _change(tree, node, change, fd, found, caller)
+    else:
+        with tree.lower.pinned(node) as path:
+            _change(tree, node, change, path, found, caller)
+    tree.gate.wrote(allowed)
+    return _changed(tree, node, change, tree.stat(node))
+
+
+def _open_already(tree: Tree, node: Node, change: Change) -> int:
+    """A descriptor of the very inode, borrowed from an open file that can take the change; -1 if there is none."""
+    for file in tree.handles.files_of(node):
+        if file.writes or change.size is None:
+            return file.fd
+    return -1
+
+
+def _change(
+    tree: Tree, node: Node, change: Change, at: str | int, found: os.stat_result, caller: Caller
+) -> None:
+    tree.outside.changed_here(node)
+    if change.size is not None and change.mode is None and tree.owner.disarms(caller):
+        take_set_ids(at, caller.pid)
+    _apply(change, at, found)
+
+
+def _changed(tree: Tree, node: Node, change: Change, found: os.stat_result) -> Entry:
     tree.links.touched(node, found)
+    tree.wrote_own(node, found)
     _note(tree, node, change)
     return tree.told(node, found)
 
@@ -87,29 +114,6 @@ def _note(tree: Tree, node: Node, change: Change) -> None:
         tree.changes.changed(path)
     elif (change.mode, change.uid, change.gid) != (None, None, None):
         tree.changes.tree_changed(path)
-
-
-def _disarm(tree: Tree, change: Change, at: str | int, caller: Caller) -> None:
-    if change.size is not None and change.mode is None and tree.owner.disarms(caller):
-        take_set_ids(at, caller.pid)
-
-
-async def _allow(tree: Tree, op: Op, node: Node, caller: Caller) -> Allowed:
-    return await tree.gate.require(
-        op, caller.pid, lambda: tree.content_target(node, tree.stat(node))
-    )
-
-
-async def _allow_by_handle(tree: Tree, op: Op, file: OpenFile) -> None:
-    if not tree.gate.may_write(file):
-        await check_handle(tree, op, file)
-
-
-def _reach(tree: Tree, node: Node, change: Change) -> AbstractContextManager[str | int]:
-    for file in tree.handles.files_of(node):
-        if node.parent is None and (file.writes or change.size is None):
-            return nullcontext(file.fd)
-    return tree.lower.pinned(node)
 
 
 def _apply(change: Change, at: str | int, found: os.stat_result) -> None:
@@ -145,7 +149,9 @@ async def _change_xattr(
     tree: Tree, op: Op, number: int, call: Callable[[str], None], caller: Caller
 ) -> None:
     node = tree.subject(number, op, caller.pid)
-    allowed = await _allow(tree, op, node, caller)
+    allowed = await tree.gate.require(
+        op, caller.pid, lambda: tree.content_target(node, tree.stat(node))
+    )
     with tree.lower.pinned(node) as path:
         tree.outside.changed_here(node)
         call(path)

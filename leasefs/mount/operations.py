@@ -262,17 +262,28 @@ class Operations(pyfuse3.Operations):
             await opening.check_handle(self.tree, Op.WRITE, file)
         return opening.write(self.tree, file, off, buf)
 
-    @boundary
-    async def setattr(
+    def setattr(
         self,
         inode: int,
         attr: EntryAttributes,
         fields: SetattrFields,
         fh: int | None,
         ctx: RequestContext,
-    ) -> EntryAttributes:
+    ) -> Coroutine[Any, Any, EntryAttributes]:
         change = _change(attr, fields)
-        return _attributes(await attributes.setattr_(self.tree, inode, change, fh, ctx))
+        if fh is None:
+            return self._set_attributes(inode, change, ctx)
+        return self._set_by_handle(inode, change, fh, ctx)
+
+    @changing
+    def _set_attributes(self, inode: int, change: Change, ctx: RequestContext) -> EntryAttributes:
+        return _attributes(attributes.set_attributes(self.tree, inode, change, ctx))
+
+    @boundary
+    async def _set_by_handle(
+        self, inode: int, change: Change, fh: int, ctx: RequestContext
+    ) -> EntryAttributes:
+        return _attributes(await attributes.set_by_handle(self.tree, inode, change, fh, ctx))
 
     @changing
     def mknod(

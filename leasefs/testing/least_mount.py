@@ -89,6 +89,11 @@ class LeastOperations(pyfuse3.Operations):
             fd = os.open(self._paths[inode], os.O_WRONLY, dir_fd=self._root_fd)
             os.ftruncate(fd, attr.st_size)
             os.close(fd)
+        if fields.update_mode:
+            os.chmod(self._paths[inode], attr.st_mode & 0o7777, dir_fd=self._root_fd)
+        if fields.update_atime or fields.update_mtime:
+            times_ns = attr.st_atime_ns, attr.st_mtime_ns
+            os.utime(self._paths[inode], ns=times_ns, dir_fd=self._root_fd, follow_symlinks=False)
         return await self.getattr(inode, ctx)
 
     async def opendir(self, inode: int, ctx: RequestContext) -> int:
@@ -125,6 +130,19 @@ class LeastOperations(pyfuse3.Operations):
         path = self._paths[parent_inode] + b"/" + name
         os.mkdir(path, mode, dir_fd=self._root_fd)
         return self._look(path)
+
+    async def rmdir(self, parent_inode: int, name: bytes, ctx: RequestContext) -> None:
+        os.rmdir(self._paths[parent_inode] + b"/" + name, dir_fd=self._root_fd)
+
+    async def symlink(
+        self, parent_inode: int, name: bytes, target: bytes, ctx: RequestContext
+    ) -> EntryAttributes:
+        path = self._paths[parent_inode] + b"/" + name
+        os.symlink(target, path, dir_fd=self._root_fd)
+        return self._look(path)
+
+    async def readlink(self, inode: int, ctx: RequestContext) -> bytes:
+        return os.readlink(self._paths[inode], dir_fd=self._root_fd)
 
     async def read(self, fh: int, off: int, size: int) -> bytes:
         return os.pread(fh, size, off)
