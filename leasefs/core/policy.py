@@ -79,6 +79,10 @@ class Target:
         """The paths of the files of the same directory that this thread is reading, as far as that is known."""
         return ()
 
+    def changed_since_read(self, pid: int, beside: bytes = b"") -> bool:
+        """Whether others changed the file since this thread read it, or the file called `beside` in its directory."""
+        return False
+
 
 class Reason(Enum):
     """Why an operation was refused."""
@@ -95,6 +99,7 @@ class Reason(Enum):
     WAITED = "the path was not to be had within the time that this mount waits for one"
     DEADLOCK = "waiting for the path would never end"
     UNCLAIMED = "the path could not be claimed"
+    CHANGED = "others changed the file after it was read here, and that would be written over"
     CONTROL = "the control directory cannot be changed"
     BORDER = "a name cannot cross between the git directory and the tree"
     GIT_COMMAND = "git would change or stage this, outside the leases of this mount, so the command is refused whole"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # A directory may have the name of a temporary file; no editor saves one.
 _OF_DIRECTORIES = frozenset({Op.MKDIR, Op.RMDIR})
+_DO_AWAY_WITH = frozenset({Op.TRUNCATE, Op.RENAME, Op.UNLINK})
 
 
 class Regions:
@@ -110,7 +111,34 @@ def _saved(
             return (path,)
     if has_no_base(name):
         # Its name does not say what is saved (`sed -i`, `perl -i`); what is being read does.
-        return target.read_beside(pid) or None
+        read = target.read_beside(pid)
+        return [path for path in read if view.writable(path, now_s) is None] or None
+    return None
+
+
+def saves_unleased(
+    op: Op, targets: Sequence[Target], view: HeldView, now_s: float, pid: int
+) -> bytes | None:
+    """A file that the operation of thread `pid` begins to save, by a companion whose name does not say so, unleased.
+
+    Another leased file of the directory lets the companion pass; what it replaces in the end is better claimed now.
+    """
+    if op is not Op.CREATE or not has_no_base(targets[0].path.rpartition(b"/")[2]):
+        return None
+    read = targets[0].read_beside(pid)
+    return next((path for path in read if view.writable(path, now_s) is None), None)
+
+
+def written_over(op: Op, targets: Sequence[Target], pid: int) -> bytes | None:
+    """A file that others changed after thread `pid` read it, and whose content the operation does away with."""
+    if op in _DO_AWAY_WITH:
+        for target in targets:
+            if target.changed_since_read(pid):
+                return target.path
+    elif op is Op.CREATE and has_no_base(targets[0].path.rpartition(b"/")[2]):
+        for path in targets[0].read_beside(pid):
+            if targets[0].changed_since_read(pid, path.rpartition(b"/")[2]):
+                return path
     return None
 
 

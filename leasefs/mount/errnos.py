@@ -3,7 +3,7 @@
 | reason | errno | why |
 |---|---|---|
 | NOT_LEASED, LAPSED, TREE_NOT_LEASED, ALIAS_NOT_LEASED, DELEGATED | EACCES | "Permission denied" is what every tool reports with the file's name. EROFS would make some give up on the whole tree, EPERM hints at root |
-| HELD, WAITED, UNCLAIMED | EACCES | the same, after a claim or a wait by the mount's unleased policy |
+| HELD, WAITED, UNCLAIMED, CHANGED | EACCES | the same, after a claim or a wait by the mount's unleased policy |
 | DEADLOCK | EDEADLK | "Resource deadlock avoided" says what it is; nothing helps but that the caller closes what it writes |
 | GIT_COMMAND, GIT_UNKNOWN | EACCES | git names the file that it could not make, its index.lock, and ends |
 | LOST, DELEGATED_SINCE, SHARED_SINCE | ESTALE | the handle is dead for good; opening the file anew is what helps, as with a stale NFS handle |
@@ -25,6 +25,7 @@ ERRNO_OF: dict[Reason, int] = {
     Reason.HELD: errno.EACCES,
     Reason.WAITED: errno.EACCES,
     Reason.UNCLAIMED: errno.EACCES,
+    Reason.CHANGED: errno.EACCES,
     Reason.DEADLOCK: errno.EDEADLK,
     Reason.GIT_COMMAND: errno.EACCES,
     Reason.GIT_UNKNOWN: errno.EACCES,

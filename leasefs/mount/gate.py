@@ -27,6 +27,7 @@ from leasefs.core.policy import (
     decide,
     decide_open_handle,
 )
+from leasefs.core.unleased_ground import saves_unleased, written_over
 from leasefs.mount.errnos import Refusal
 from leasefs.mount.intents import NoIntents, intended
 from leasefs.mount.interrupted import unless_interrupted
@@ -140,6 +141,8 @@ class Gate:
             if not self._passes(verdict, targets, pid):
                 raise Unsettled(verdict, targets)
             return _OBSERVED
+        if self.obtainer is not None and verdict.lease is not None:
+            self._look_beside(op, targets, verdict, pid)
         lease, intents = verdict.lease, self.intents
         if lease is not None:
             for target in targets:
@@ -151,6 +154,22 @@ class Gate:
 
     def _passes(self, refused: Refused, targets: Sequence[Target], pid: int) -> bool:
         return self.observer is not None and self.observer.passes(refused, targets, pid)
+
+    def _look_beside(self, op: Op, targets: Sequence[Target], verdict: Allowed, pid: int) -> None:
+        """Who claims by writing has read before: nothing that others wrote in between may be undone.
+
+        Raises:
+            Unsettled: a file that begins to be saved here has no lease yet.
+            Refusal: it was changed.
+        """
+        now_s = self.holdings.now_s()
+        if verdict.companion:
+            path = saves_unleased(op, targets, self.holdings.view, now_s, pid)
+            if path is not None:
+                raise Unsettled(Refused(Reason.NOT_LEASED, op, path), targets)
+        path = written_over(op, targets, pid)
+        if path is not None:
+            self.refuse(Refused(Reason.CHANGED, op, path), pid)
 
     def _write_ahead(self, op: Op, targets: Sequence[Target], pid: int) -> None:
         for path, kind, other in intended(op, targets):

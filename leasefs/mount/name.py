@@ -47,3 +47,13 @@ class Name(Target):
         tree, directory = self._tree, self._parent
         read = [file.node for file in tree.handles.files() if file.pid == pid and not file.writes]
         return [tree.path_of(directory, one.name) for one in read if one.parent is directory]
+
+    def changed_since_read(self, pid: int, beside: bytes = b"") -> bool:
+        """See `Target`."""
+        tree, name = self._tree, beside or self._name
+        if tree.readings is None:
+            return False
+        path = tree.path_of(self._parent, name) if beside else self.path
+        return tree.readings.knows(path) and tree.was_changed(
+            path, pid, tree.look(self._parent, name)
+        )

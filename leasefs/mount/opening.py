@@ -18,6 +18,7 @@ from leasefs.mount.owner import take_set_ids
 from leasefs.mount.reading import look_again
 
 if TYPE_CHECKING:
+    from leasefs.mount.handles import Handle
     from leasefs.mount.inodes import Node
     from leasefs.mount.shapes import Caller
     from leasefs.mount.tree import Entry, Tree
@@ -66,6 +67,9 @@ def _open_file(tree: Tree, node: Node, flags: int, caller: Caller) -> Opened:
         if node.name in GIT_STARTS_WITH and tree.gate.guard is not None:
             tree.gate.guard.looks_for_git(caller.pid, tree.inodes.path(node))
         fd, found = tree.lower.open(node, flags & _PASSED_ON, caller.pid)
+        if tree.readings is not None:
+            for path in tree.inodes.paths(node):
+                tree.readings.read(path, caller.pid, found)
         return _opened(tree, OpenFile(fd, node, flags, pid=caller.pid), found)
     op = Op.TRUNCATE if flags & os.O_TRUNC else Op.OPEN
     targets = tree.content_target(node, tree.stat(node))
@@ -295,6 +299,8 @@ def _is_still_free(tree: Tree, file: OpenFile) -> bool:
 
 def release(tree: Tree, handle: int) -> None:
     """The last user of a handle closed it."""
+    if tree.readings is not None:
+        _note_own(tree, tree.handles.get(handle))
     closed = tree.handles.pop(handle)
     if isinstance(closed, OpenFile) and closed.use_id:
         tree.gate.holdings.writer_closed(closed.use_id)
@@ -302,6 +308,11 @@ def release(tree: Tree, handle: int) -> None:
     if isinstance(closed, OpenFile) and closed.aliased:
         # What was written under another name of it shows at this close.
         tree.outside.changed_here(closed.node)
+
+
+def _note_own(tree: Tree, closing: Handle) -> None:
+    if isinstance(closing, OpenFile) and closing.writes:
+        tree.wrote_own(closing.node, os.fstat(closing.fd))
 
 
 async def sync(tree: Tree, handle: int, *, data_only: bool) -> None:

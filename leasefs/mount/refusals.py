@@ -34,6 +34,7 @@ ADVICE: dict[Reason, str] = {
     Reason.WAITED: "try again, or see: leasefs who {path}",
     Reason.DEADLOCK: "close what is being written, then try again: leasefs status",
     Reason.UNCLAIMED: "try again, or see: leasefs status",
+    Reason.CHANGED: "read it again, then write",
     Reason.CONTROL: ".leasefs shows the state of the mount and cannot be changed",
     Reason.GIT_COMMAND: "name your own paths (git commit -- PATH), claim the rest, or use a worktree of your own; "
     "who holds it: leasefs why {path}",

@@ -34,6 +34,7 @@ from leasefs.mount.operations import Operations
 from leasefs.mount.outside import Outside
 from leasefs.mount.owner import Owner
 from leasefs.mount.pump import Pump, PumpedTrio
+from leasefs.mount.readings import Readings
 from leasefs.mount.redirecting import Where, begin
 from leasefs.mount.refusals import RefusalLog
 from leasefs.mount.scratch import GitGround
@@ -172,6 +173,8 @@ async def serve(
             watched=local,
             judge=foreign.judge if foreign is not None and local else None,
         )
+        if gate.obtainer is not None:
+            tree.readings = Readings()
         pump = Pump(handshake, notices.begin)
         _init(Operations(tree, xattrs=options.xattrs), handshake.libfuse_fd, pump, options)
         beside = Beside(

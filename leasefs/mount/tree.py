@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from leasefs.mount.links import LinkedNames
     from leasefs.mount.outside import Outside
     from leasefs.mount.owner import Owner
+    from leasefs.mount.readings import Readings
     from leasefs.mount.shapes import Stat
 
 # A handle that no lease can save: its file left the ground that it was opened on.
@@ -76,6 +77,8 @@ class Tree:
     listings: Listings = field(default_factory=Listings)
     handles: Handles = field(default_factory=Handles)
     companions: Companions = field(default_factory=Companions)
+    # Kept where leases come after the reading; else nobody asks.
+    readings: Readings | None = None
     redirects: Redirects = field(init=False)
 
     def __post_init__(self) -> None:
@@ -327,6 +330,28 @@ class Tree:
             self.changes.changed(path)
             if self.redirects.active:
                 self.redirects.changed(path)
+            if self.readings is not None and self.readings.knows(path):
+                self.readings.wrote(path, self._found_at(path))
+
+    def _found_at(self, path: bytes) -> os.stat_result | None:
+        try:
+            return os.stat(path, dir_fd=self.lower.root_fd, follow_symlinks=False)
+        except OSError:
+            return None
+
+    def wrote_own(self, node: Node, found: Stat) -> None:
+        """The file was changed through this mount, and is like this now."""
+        if self.readings is not None:
+            for path in self.inodes.paths(node):
+                self.readings.wrote(path, found)
+
+    def was_changed(self, path: bytes, thread: int, found: os.stat_result | None) -> bool:
+        """Whether others changed the file at `path`, which is like this now, since the thread read it."""
+        if self.readings is None or not self.readings.is_stale(path, thread, found):
+            return False
+        node = None if found is None else self.inodes.find(found)
+        # While it is open for writing, nobody else may write it.
+        return node is None or not any(file.writes for file in self.handles.files_of(node))
 
     def note(self, file: OpenFile) -> None:
         """The first write through a handle in this epoch of the change log, before it is made.

@@ -2,8 +2,7 @@
 
 A write that no lease covers asks for its ground here, and is attempted again once it is granted. Whoever wants the
 same ground at the same moment shares one claim; claims that come up while another one is on its way to the ledger go
-in one request. Nobody gives such leases back, so that is done here: soon after the last use, and at once after it
-where others are known to wait. What is uncommitted then stays in the tree, listed as the agent's (P9).
+in one request. What is granted is given back by `unleased_leases`.
 """
 
 from __future__ import annotations
@@ -12,37 +11,33 @@ import logging
 import math
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import trio
 
 from leasefs.client import api
 from leasefs.client.ids import new_key
 from leasefs.core.errors import Deadlock, LeasefsError, LedgerUnavailable
-from leasefs.core.globs import parse_glob
-from leasefs.core.overlap import first_overlap
 from leasefs.core.policy import Reason, Refused
 from leasefs.core.unleased_ground import ground_for
 from leasefs.mount.gate import Unobtained
 from leasefs.mount.unleased_words import refused_by, timed_out
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from leasefs.client.lessee import Lessee
     from leasefs.core.held import HeldLease
     from leasefs.mount.gate import Unsettled
+    from leasefs.mount.unleased_leases import WriteLeases
     from leasefs.mount.unleased_policy import Settings
 
 log = logging.getLogger(__name__)
 
 NOTE = "claimed by a write"
-# Where others wait: longer than there is between the steps of one save.
-HURRY_S = 0.05
 # The ledger may be started again meanwhile.
 RETRY_S = 0.3
-_LOOK_AGAIN_S = 1.0
 _IN_ONE_REQUEST = 256
 # Without `wait`, for the ledger's answer alone.
 _ANSWER_WITHIN_S = 10.0
@@ -68,15 +63,6 @@ class _Claim:
         self.blockers: Sequence[Mapping[str, Any]] = ()
         self.error: LeasefsError | None = None
         self.done = trio.Event()
-
-
-class _Auto(NamedTuple):
-    """A lease that a write claimed; `waited` says that others may want it, too."""
-
-    lease_id: str
-    token: int
-    granted_at_s: float
-    waited: bool
 
 
 class Obtaining:
@@ -121,7 +107,7 @@ class Obtaining:
                 raise Unobtained(timed_out(refused, waited_s, await claims.in_the_way(claim)))
             if claim.error is not None:
                 raise Unobtained(refused_by(refused, claim.error))
-            claims.pin(claim.token)
+            claims.leases.pin(claim.token)
             self._pinned.append(claim.token)
         finally:
             claims.leave(claim)
@@ -129,53 +115,32 @@ class Obtaining:
     def over(self) -> None:
         """The request is answered."""
         for token in self._pinned:
-            self._claims.unpin(token)
+            self._claims.leases.unpin(token)
 
 
 class UnleasedClaims:
     """Claims ground for writes, and gives it back. All of it on the trio thread."""
 
-    def __init__(
-        self,
-        lessee: Lessee,
-        settings: Settings,
-        release: Callable[[HeldLease, Callable[[], bool]], Awaitable[None]],
-        is_dirty: Callable[[int], bool],
-    ) -> None:
-        """Nothing is claimed yet.
-
-        Args:
-            lessee: the session.
-            settings: what the policy is.
-            release: gives a lease back, if what it is given says that it is idle when all else is done.
-            is_dirty: whether something is uncommitted under the lease with this token.
-        """
+    def __init__(self, lessee: Lessee, settings: Settings, leases: WriteLeases) -> None:
+        """`leases` are those that were granted here; `settings` say what the policy is."""
         self.settings = settings
+        self.leases = leases
         self._lessee = lessee
-        self._release = release
-        self._is_dirty = is_dirty
         self._claims: dict[tuple[str, ...], _Claim] = {}
         self._unsent: list[_Claim] = []
         self._to_send = trio.Event()
         self._waiting: dict[str, _Claim] = {}
-        self._autos: dict[int, _Auto] = {}
-        self._wanted: set[int] = set()
-        self._pins: dict[int, int] = {}
-        self._look = trio.Event()
         self._jobs, self._to_do = trio.open_memory_channel[Callable[[], Awaitable[None]]](math.inf)
-        lessee.heard_wanted = self._heard_wanted
-        lessee.when_rested(self._rested)
 
     def now_s(self) -> float:
         """CLOCK_BOOTTIME seconds."""
         return self._lessee.now_s()
 
     async def run(self) -> None:
-        """Claim and give back, for ever."""
+        """Claim, for ever."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._send)
             nursery.start_soon(self._follow_waiting)
-            nursery.start_soon(self._give_back)
             async for job in self._to_do:
                 nursery.start_soon(job)
 
@@ -218,17 +183,6 @@ class UnleasedClaims:
                 del self._claims[claim.globs]
             if self._waiting.pop(claim.lease_id, None) is not None:
                 self._jobs.send_nowait(partial(self._withdraw, claim.lease_id))
-
-    def pin(self, token: int) -> None:
-        """Somebody is about to use this lease."""
-        self._pins[token] = self._pins.get(token, 0) + 1
-
-    def unpin(self, token: int) -> None:
-        """That was done, or not."""
-        self._pins[token] -= 1
-        if not self._pins[token]:
-            del self._pins[token]
-            self._look.set()
 
     async def in_the_way(self, claim: _Claim) -> Sequence[Mapping[str, Any]]:
         """What stands before a claim that waits, as its answer has it: now, or if that is not told, at first."""
@@ -309,9 +263,8 @@ class UnleasedClaims:
             self._finish(claim, LeasefsError(f"{claim.lease_id} was granted, but {why}"))
             return
         claim.token = lease.token
-        if is_new and lease.token not in self._autos:
-            self._autos[lease.token] = _Auto(lease.lease_id, lease.token, self.now_s(), waited)
-            self._look.set()
+        if is_new:
+            self.leases.granted(lease, waited=waited)
         self._finish(claim, None)
 
     def _held(self, lease_id: str) -> HeldLease | None:
@@ -338,11 +291,9 @@ class UnleasedClaims:
 
     async def _let_go_and_ask_again(self, claim: _Claim, error: Deadlock) -> None:
         """Of what is in the way of others, all that is not used right now is given back; then once more."""
-        idle = [auto for auto in self._autos.values() if self._due_at_s(auto, 0.0) <= self.now_s()]
-        if not idle:
+        if not await self.leases.let_idle_go():
             self._finish(claim, error)
             return
-        await self._give_back_these(idle, 0.0)
         claim.key = new_key()
         try:
             began_s = self.now_s()
@@ -367,73 +318,3 @@ class UnleasedClaims:
             await self._lessee.release(lease_id, new_key(), dirty="keep")
         except LeasefsError as error:
             log.info("%s needs no withdrawal: %s", lease_id, error.message)
-
-    # -- giving back ---------------------------------------------------------------------------
-
-    def taken_over(self, lease_id: str) -> None:
-        """Somebody claimed the same on purpose: it is theirs to give back."""
-        self._autos = {k: one for k, one in self._autos.items() if one.lease_id != lease_id}
-
-    def _heard_wanted(self, claim: Mapping[str, Any]) -> None:
-        wanted = [parse_glob(text) for text in claim["globs"]]
-        for token in self._autos:
-            lease = self._lessee.view.by_token.get(token)
-            if lease is not None and first_overlap(wanted, lease.globs):
-                self._wanted.add(token)
-                self._look.set()
-
-    def _rested(self, token: int) -> None:
-        if token in self._autos:
-            self._look.set()
-
-    def _due_at_s(self, auto: _Auto, idle_s: float) -> float:
-        """When the lease may be given back, as things are now, if it has to be idle for so long."""
-        if auto.token in self._pins:
-            return float("inf")
-        return max(auto.granted_at_s, self._lessee.last_used_s(auto.token)) + idle_s
-
-    def _idle_s(self, auto: _Auto) -> float:
-        if auto.waited or auto.token in self._wanted:
-            return min(HURRY_S, self.settings.idle_s)
-        return self.settings.idle_s
-
-    def _is_due(self, auto: _Auto) -> bool:
-        return self._due_at_s(auto, self._idle_s(auto)) <= self.now_s()
-
-    async def _give_back(self) -> None:
-        while True:
-            self._look = trio.Event()
-            held = self._lessee.view.by_token
-            self._autos = {token: one for token, one in self._autos.items() if token in held}
-            self._wanted &= self._autos.keys()
-            due = [auto for auto in self._autos.values() if self._is_due(auto)]
-            if not self.settings.keeps:
-                due = [auto for auto in due if not self._is_dirty(auto.token)]
-            await self._give_back_these(due)
-            with trio.move_on_after(self._next_look_s()):
-                await self._look.wait()
-
-    def _next_look_s(self) -> float:
-        dues = [self._due_at_s(one, self._idle_s(one)) for one in self._autos.values()]
-        in_s = min(dues, default=float("inf")) - self.now_s()
-        # What is due and still there waits for a commit, or for the ledger.
-        return in_s if in_s > 0 else _LOOK_AGAIN_S
-
-    async def _give_back_these(self, autos: Iterable[_Auto], idle_s: float | None = None) -> None:
-        async with trio.open_nursery() as nursery:
-            for auto in autos:
-                nursery.start_soon(self._give_one_back, auto, idle_s)
-
-    async def _give_one_back(self, auto: _Auto, idle_s: float | None) -> None:
-        lease = self._lessee.view.by_token.get(auto.token)
-        if lease is None:
-            return
-
-        def is_idle() -> bool:
-            least_s = self._idle_s(auto) if idle_s is None else idle_s
-            return auto.token in self._autos and self._due_at_s(auto, least_s) <= self.now_s()
-
-        try:
-            await self._release(lease, is_idle)
-        except LeasefsError as error:
-            log.info("%s is not given back yet: %s", auto.lease_id, error.message)

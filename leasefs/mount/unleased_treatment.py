@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from leasefs.mount.unleased_claims import UnleasedClaims
+from leasefs.mount.unleased_leases import WriteLeases
 
 if TYPE_CHECKING:
     from leasefs.client.lessee import Lessee
@@ -25,18 +26,20 @@ class Unleased:
         self._settings = settings
         self._claims: UnleasedClaims | None = None
         if settings.policy.claims or settings.policy.waits:
-            self._claims = UnleasedClaims(
+            leases = WriteLeases(
                 lessee,
                 settings,
                 releases.give_up,
                 lambda token: bool(work.intents.dirty_of(token)),
             )
+            self._claims = UnleasedClaims(lessee, settings, leases)
 
     async def run(self) -> None:
         """Do what no request waits for, for ever."""
         if self._claims is not None:
-            await self._claims.run()
-        await trio.sleep_forever()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._claims.run)
+                nursery.start_soon(self._claims.leases.run)
 
     def treat(self, gate: Gate) -> None:
         """Tell the gate."""
@@ -45,7 +48,7 @@ class Unleased:
     def claimed_on_purpose(self, lease_id: str) -> None:
         """Somebody claimed this lease by name: it is not for the mount to give back."""
         if self._claims is not None:
-            self._claims.taken_over(lease_id)
+            self._claims.leases.taken_over(lease_id)
 
     def facts(self) -> dict[str, Any]:
         """For `mount.json`."""

@@ -1,0 +1,168 @@
+"""The leases that writes claimed, and how soon they are given back.
+
+Nobody gives such a lease back by name. It goes soon after its last use; at once after it, where others are known to
+wait; and the longer they wait, the less counts as use. What is uncommitted then stays in the tree, listed as the
+agent's (P9), unless the territory would rather have such a lease lapse.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+
+from leasefs.core.errors import LeasefsError
+from leasefs.core.globs import parse_glob
+from leasefs.core.overlap import first_overlap
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from typing import Any
+
+    from leasefs.client.lessee import Lessee
+    from leasefs.core.held import HeldLease
+    from leasefs.mount.unleased_policy import Settings
+
+log = logging.getLogger(__name__)
+
+# Where others wait: longer than there is between the steps of one save.
+HURRY_S = 0.05
+# Whoever goes on and on has had its turn after so long, and is left no pause.
+TURN_S = 1.0
+NO_PAUSE_S = 0.005
+LOOK_AGAIN_S = 1.0
+
+
+class _WriteLease:
+    """One of them. `wanted_s` is since when others are known to wait for it, or likely to."""
+
+    __slots__ = ("granted_s", "lease_id", "pins", "token", "wanted_s")
+
+    def __init__(self, lease: HeldLease, now_s: float, *, waited: bool) -> None:
+        self.lease_id = lease.lease_id
+        self.token = lease.token
+        self.granted_s = now_s
+        self.wanted_s = now_s if waited else float("inf")
+        self.pins = 0
+
+
+class WriteLeases:
+    """Gives them back when it is time. All of it on the trio thread."""
+
+    def __init__(
+        self,
+        lessee: Lessee,
+        settings: Settings,
+        release: Callable[[HeldLease, Callable[[], bool]], Awaitable[None]],
+        is_dirty: Callable[[int], bool],
+    ) -> None:
+        """None yet.
+
+        Args:
+            lessee: the session.
+            settings: how soon.
+            release: gives a lease back, if what it is given says that it is idle when all else is done.
+            is_dirty: whether something is uncommitted under the lease with this token.
+        """
+        self._lessee = lessee
+        self._settings = settings
+        self._release = release
+        self._is_dirty = is_dirty
+        self._leases: dict[int, _WriteLease] = {}
+        self._look = trio.Event()
+        lessee.heard_wanted = self._heard_wanted
+        lessee.when_rested(self._rested)
+
+    def granted(self, lease: HeldLease, *, waited: bool) -> None:
+        """A write claimed this lease. Where it `waited`, others are likely to wait behind it."""
+        if lease.token not in self._leases:
+            self._leases[lease.token] = _WriteLease(lease, self._lessee.now_s(), waited=waited)
+            self._look.set()
+
+    def pin(self, token: int) -> None:
+        """Somebody is about to use this lease."""
+        if token in self._leases:
+            self._leases[token].pins += 1
+
+    def unpin(self, token: int) -> None:
+        """That was done, or not."""
+        if token in self._leases:
+            self._leases[token].pins -= 1
+            self._look.set()
+
+    def taken_over(self, lease_id: str) -> None:
+        """Somebody claimed the same on purpose: it is theirs to give back."""
+        self._leases = {k: one for k, one in self._leases.items() if one.lease_id != lease_id}
+
+    async def let_idle_go(self) -> int:
+        """Give back all that nothing uses right now, however short a time ago; returns how many there were."""
+        now_s = self._lessee.now_s()
+        idle = [one for one in self._leases.values() if self._due_at_s(one, 0.0) <= now_s]
+        await self._give_back(idle, 0.0)
+        return len(idle)
+
+    async def run(self) -> None:
+        """Give back what is due, for ever."""
+        while True:
+            self._look = trio.Event()
+            held = self._lessee.view.by_token
+            self._leases = {token: one for token, one in self._leases.items() if token in held}
+            await self._give_back([one for one in self._leases.values() if self._is_due(one)])
+            with trio.move_on_after(self._next_look_s()):
+                await self._look.wait()
+
+    def _heard_wanted(self, claim: Mapping[str, Any]) -> None:
+        wanted = [parse_glob(text) for text in claim["globs"]]
+        for token, one in self._leases.items():
+            lease = self._lessee.view.by_token.get(token)
+            if lease is not None and first_overlap(wanted, lease.globs):
+                one.wanted_s = min(one.wanted_s, self._lessee.now_s())
+                self._look.set()
+
+    def _rested(self, token: int) -> None:
+        if token in self._leases:
+            self._look.set()
+
+    def _is_due(self, one: _WriteLease) -> bool:
+        if self._due_at_s(one, self._idle_s(one)) > self._lessee.now_s():
+            return False
+        return self._settings.keeps or not self._is_dirty(one.token)
+
+    def _due_at_s(self, one: _WriteLease, idle_s: float) -> float:
+        """When it may be given back, as things are now, if it has to be idle for so long."""
+        if one.pins:
+            return float("inf")
+        return max(one.granted_s, self._lessee.last_used_s(one.token)) + idle_s
+
+    def _idle_s(self, one: _WriteLease) -> float:
+        wanted_for_s = self._lessee.now_s() - one.wanted_s
+        if wanted_for_s < 0.0:
+            return self._settings.idle_s
+        return min(NO_PAUSE_S if wanted_for_s > TURN_S else HURRY_S, self._settings.idle_s)
+
+    def _next_look_s(self) -> float:
+        dues = [self._due_at_s(one, self._idle_s(one)) for one in self._leases.values()]
+        in_s = min(dues, default=float("inf")) - self._lessee.now_s()
+        # What is due and still there waits for a commit, or for the ledger.
+        return in_s if in_s > 0 else LOOK_AGAIN_S
+
+    async def _give_back(self, leases: Iterable[_WriteLease], idle_s: float | None = None) -> None:
+        async with trio.open_nursery() as nursery:
+            for one in leases:
+                nursery.start_soon(self._give_one_back, one, idle_s)
+
+    async def _give_one_back(self, one: _WriteLease, idle_s: float | None) -> None:
+        lease = self._lessee.view.by_token.get(one.token)
+        if lease is None:
+            return
+
+        def is_idle() -> bool:
+            least_s = self._idle_s(one) if idle_s is None else idle_s
+            known = self._leases.get(one.token) is one
+            return known and self._due_at_s(one, least_s) <= self._lessee.now_s()
+
+        try:
+            await self._release(lease, is_idle)
+        except LeasefsError as error:
+            log.info("%s is not given back yet: %s", one.lease_id, error.message)
