@@ -42,6 +42,7 @@ class Downgrades:
         # Hears of each token that took another's place.
         self.moved: Callable[[int, int], None] = lambda old, new: None
         self._asked: dict[str, api.Call] = {}
+        self._in_flight: set[str] = set()
         self._woken = trio.Event()
         self._failures = 0
 
@@ -78,6 +79,7 @@ class Downgrades:
 
     async def _ask(self, lease_id: str, call: api.Call) -> api.Body:
         sent_s = self._now_s()
+        self._in_flight.add(lease_id)
         try:
             answer = await self._send(call)
         except LedgerUnavailable:
@@ -87,6 +89,8 @@ class Downgrades:
             if self._asked.pop(lease_id, None) is not None:
                 self._trust.set_mode(lease_id, Mode.EXCLUSIVE)
             raise
+        finally:
+            self._in_flight.discard(lease_id)
         self._asked.pop(lease_id, None)
         if answer["state"] == "ended":
             self._trust.lost(lease_id, "it ended")
@@ -131,6 +135,7 @@ class Downgrades:
         for lease_id, call in list(self._asked.items()):
             if self._trust.lease(lease_id) is None:
                 del self._asked[lease_id]
+            if lease_id in self._in_flight or lease_id not in self._asked:
                 continue
             try:
                 await self._ask(lease_id, call)

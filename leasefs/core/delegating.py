@@ -160,6 +160,11 @@ def _session_of_agent(draft: Draft, parent: Lease, agent: str) -> Session:
         )
     if session.id == parent.claim.session:
         raise InvalidRequest("that is yourself: nothing to delegate")
+    for above in ancestors(draft.state, parent.claim):
+        if draft.state.leases[above].claim.session == session.id:
+            raise InvalidRequest(
+                f"{parent.id} came from agent {agent!r} itself, by {above}: release it instead"
+            )
     return session
 
 

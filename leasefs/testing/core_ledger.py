@@ -19,7 +19,7 @@ from leasefs.core import commands as cmd
 from leasefs.core.errors import LeasefsError, LedgerUnavailable
 from leasefs.core.ledger import State, decide
 from leasefs.core.renewal import lease_due_at_s
-from leasefs.core.views import lease_answer
+from leasefs.core.views import lease_answer, leases
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -38,9 +38,18 @@ _COMMANDS: dict[str, type[cmd.AnyCommand]] = {
     "rescues": cmd.ReportRescue,
 }
 
+_VERBS: dict[str, type[cmd.AnyCommand]] = {
+    "delegate": cmd.DelegateLease,
+    "downgrade": cmd.DowngradeLease,
+    "more-time": cmd.AskForTime,
+}
+
 
 class CoreLedger:
-    """State, history and faults. `now_s` of its clock is the ledger's time."""
+    """State, history and faults. `now_s` of its clock is the ledger's time.
+
+    `lose_answers` so many answers get lost, of calls whose path ends with `lose_to`.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -51,6 +60,7 @@ class CoreLedger:
         self.request_takes_s = 0.0
         self.answer_takes_s = 0.0
         self.lose_answers = 0
+        self.lose_to = ""
         self.calls: list[Call] = []
         self.changed = trio.Event()
         self.cut = trio.Event()
@@ -96,10 +106,9 @@ class CoreLedger:
         """Carry out one call now."""
         verb = (call.method, call.path.partition("?")[0].rstrip("/").removeprefix("/v1/"))
         body = dict(call.body or {})
-        answer: Body
         match verb:
-            case ("GET", "status"):
-                return {"seq": self.state.seq}
+            case ("GET", path):
+                return self._read(path)
             case ("POST", "sessions"):
                 hashed = hashlib.sha256(body.pop("secret").encode()).hexdigest()
                 command: cmd.AnyCommand = cmd.OpenSession(secret_sha256=hashed, **body)
@@ -111,16 +120,24 @@ class CoreLedger:
                 return {"answers": [self._one_of_many(one, session) for one in body["requests"]]}
             case ("POST", path) if path in _COMMANDS:
                 command = msgspec.convert({"session": session, **body}, _COMMANDS[path])
-            case ("POST", path) if path.endswith("/more-time"):
-                command = cmd.AskForTime(session, path.split("/")[1], body["extra_s"])
+            case ("POST", path) if path.startswith("leases/"):
+                command = _of_a_lease(session, path, body)
             case ("DELETE", path) if path.startswith("leases/"):
                 command = _release(session, path[7:], call)
-            case ("GET", path) if path.startswith("leases/"):
-                answer = msgspec.to_builtins(lease_answer(self.state, path[7:], self.clock.now_s()))
-                return answer
             case _:
                 raise AssertionError(f"no such call: {call}")
         return self.do(command)
+
+    def _read(self, path: str) -> Body:
+        now_s = self.clock.now_s()
+        if path == "status":
+            return {"seq": self.state.seq}
+        if path == "leases":
+            return {"leases": msgspec.to_builtins(leases(self.state, None, now_s))}
+        answer: Body = msgspec.to_builtins(
+            lease_answer(self.state, path.removeprefix("leases/"), now_s)
+        )
+        return answer
 
     def _one_of_many(self, request: Body, session: str) -> Body:
         wish = {name: value for name, value in request.items() if name != "op"}
@@ -130,6 +147,12 @@ class CoreLedger:
             about = {"code": error.code, "message": error.message, "details": error.details}
             return {"status": 409, "body": {"error": about}}
         return {"status": 201, "body": answer}
+
+
+def _of_a_lease(session: str, path: str, body: Body) -> cmd.AnyCommand:
+    _, lease, verb = path.split("/")
+    fields = {"on_dirty" if name == "dirty" else name: value for name, value in body.items()}
+    return msgspec.convert({"session": session, "lease": lease, **fields}, _VERBS[verb])
 
 
 def _release(session: str, lease: str, call: Call) -> cmd.ReleaseLease:
@@ -170,7 +193,7 @@ class CoreLink:
                     answer = ledger.answer(call, self.session, self.secret)
         except LeasefsError as error:
             answer = error
-        if ledger.lose_answers:
+        if ledger.lose_answers and call.path.partition("?")[0].endswith(ledger.lose_to):
             ledger.lose_answers -= 1
             await trio.sleep_forever()
         await trio.sleep(takes_s)
@@ -204,6 +227,8 @@ class CoreLink:
     def _is_ours(self, recorded: Recorded) -> bool:
         """As the service does it: by the session that the event, or its claim, belongs to."""
         event = msgspec.to_builtins(recorded.event)
+        if self.session in (event.get("asked_by"), event.get("returns_to")):
+            return True
         if "claim" in event and isinstance(event["claim"], dict):
             return self.session in {event["claim"]["session"], *event.get("ahead", ())}
         about = event.get("lease") or event.get("claim")
