@@ -177,15 +177,25 @@ class Lower:
         return self._confirmed(directory, here)
 
     def _confirmed(self, directory: Node, here: bytes) -> bytes:
-        path = self._named(directory)
-        if not (self._lies_at(path, here) if here else self._is_reached_by_names(directory)):
-            self._drop_chain(directory)
-            raise stale("directory was moved")
+        path = self._inodes.path(directory)
+        if path is None or not (
+            self._lies_at(path, here) if here else self._is_reached_by_names(directory)
+        ):
+            return self._moved(directory)
         if here:
             if len(self._lay_at) >= self._limit:
                 self._lay_at.clear()
             self._lay_at[directory] = here, self._inodes.moves, path
         return path
+
+    def _moved(self, directory: Node) -> bytes:
+        """The path of a directory that somebody moved: for who found it in a second try, where it is now."""
+        fd = self.retries.fd_of(directory)
+        if fd >= 0 and os.fstat(fd).st_nlink and (path := self.path_of(fd)) is not None:
+            return path
+        self._named(directory)
+        self._drop_chain(directory)
+        raise stale("directory was moved")
 
     def _named(self, directory: Node) -> bytes:
         path = self._inodes.path(directory)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.mount, pytest.mark.root]
 
-TIMES = 3_000
+TIMES = 1_000
 LINES = 400
 
 # Replaces what is at a name of the directory that it is started in, over and over, until its standard input ends.
@@ -127,6 +127,22 @@ def list_it(path: Path) -> None:
     assert os.listdir(path) == ["file"]
 
 
+def write_nothing_below(path: Path) -> None:
+    write_nothing(path / "file")
+
+
+def make_below(path: Path) -> None:
+    make_if_missing(path / "made")
+
+
+def make_and_take_below(path: Path) -> None:
+    # It may be in the other one.
+    with contextlib.suppress(FileExistsError):
+        (path / "directory").mkdir()
+    with contextlib.suppress(FileNotFoundError):
+        (path / "directory").rmdir()
+
+
 def list_above(path: Path) -> None:
     with os.scandir(path.parent) as entries:
         for entry in entries:
@@ -136,7 +152,10 @@ def list_above(path: Path) -> None:
 USES = {
     "file": (read, write_nothing, make_if_missing, look, change_mode, list_attributes),
     "link": (read_link, look, follow),
-    "tree": (read_below, look_below, list_it, look, list_above),
+    "tree": (
+        *(read_below, look_below, list_it, look, list_above),
+        *(write_nothing_below, make_below, make_and_take_below),
+    ),
 }
 CASES = [
     pytest.param(kind, use, id=f"{kind}-{use.__name__}") for kind in USES for use in USES[kind]

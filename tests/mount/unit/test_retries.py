@@ -295,3 +295,21 @@ def test_threads_that_never_come_back_are_forgotten() -> None:
     for at in range(5_000):
         retries.told_stale(at)
     assert len(retries.told) <= 1024
+
+
+@pytest.mark.parametrize(("leased", "passes"), [("tree/**", False), ("aside/**", True)])
+@pytest.mark.trio
+async def test_what_is_made_below_a_directory_that_others_moved_is_judged_where_it_is(
+    bench: Bench, leased: str, passes: bool
+) -> None:
+    bench.holdings.hold([held(1, leased)])
+    number = await bench.look_again("tree")
+    (bench.source / "tree").rename(bench.source / "aside")
+    bench.replace()
+    making = bench.operations.mkdir(number, b"made", 0o755, OURS)
+    if passes:
+        await making
+    else:
+        assert await refused(making) == errno.EACCES
+    assert (bench.source / "aside/made").exists() == passes
+    assert not (bench.source / "tree/made").exists()
