@@ -42,7 +42,7 @@ class Recall:
     """A lease that was recalled, and what became of that.
 
     `until_s` is the deadline on the holder's own clock, `within_s` how far away it was when first heard of; `held` the lease as it was last seen. `withdrawn` says that
-    nobody asks for it any more, `revoked` that the ledger ended it. `again` is the claim that brings the ground back.
+    nobody asks for it any more. `again` is the claim that brings the ground back.
     `rescue` is where the uncommitted work of it is kept. Once that is `taken_up` again, `in_tree` are the paths of it
     that still are as they were left, and `changed` those that are not.
     """
@@ -57,7 +57,6 @@ class Recall:
     globs: tuple[str, ...] = ()
     stage: Stage = Stage.ASKED
     withdrawn: bool = False
-    revoked: bool = False
     held: HeldLease | None = None
     again: str = ""
     rescue: str = ""
@@ -161,23 +160,28 @@ class Recalls:
 
     def heard_over(self, lease_id: str) -> None:
         """The ledger ended the lease: it was released, or revoked and dropped."""
-        former = self._former.pop(lease_id, None)
-        if former is not None:
-            self._of.pop(former, None)
         recall = self._of.get(lease_id)
-        if recall is None:
-            return
         # What was not stopped here was ended by its holder's own wish.
-        recall.stage = Stage.OVER if recall.stage is Stage.ASKED else Stage.GIVEN_UP
+        if recall is None or recall.stage is Stage.ASKED:
+            self._forget_all_of(lease_id)
+            if recall is not None:
+                recall.stage = Stage.OVER
+        elif recall.stage is Stage.STOPPED:
+            recall.stage = Stage.GIVEN_UP
         self._changed()
+
+    def _forget_all_of(self, lease_id: str) -> None:
+        """Its ground is gone for good: the recalls that it came back from are of no interest any more."""
+        former: str | None = lease_id
+        while former is not None:
+            self._of.pop(former, None)
+            former = self._former.pop(former, None)
 
     def heard_revoked(self, lease_id: str) -> None:
         """Its deadline is over, before it was given up."""
         recall = self._of.get(lease_id)
-        if recall is not None:
-            recall.revoked = True
-            if recall.stage is Stage.ASKED:
-                self.stop(recall)
+        if recall is not None and recall.stage is Stage.ASKED:
+            self.stop(recall)
 
     def heard_queued(self, claim: Mapping[str, Any]) -> None:
         """Ground of a lease that was recalled is claimed again for us."""
@@ -222,6 +226,12 @@ class Recalls:
         if lease is not None:
             recall.held = lease
             recall.globs = tuple(glob.text for glob in lease.globs)
+
+    def given_back(self, recall: Recall) -> None:
+        """The ledger was told, or has ended the lease itself."""
+        if recall.stage is Stage.STOPPED:
+            recall.stage = Stage.GIVEN_UP
+            self._changed()
 
     def claimed_again(self, recall: Recall, claim_id: str) -> None:
         """The ledger did not claim the ground again, because nobody asked for it any more: its holder did."""

@@ -113,6 +113,7 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
             hook = RecallHook(config.on_recall, options.mountpoint)
             recalling = Recalling(lessee, work, releases, hook)
             refusals.explainers.append(recalling.explain)
+            work.yielded = recalling.yielded
             control = ControlServer(
                 lessee,
                 link,

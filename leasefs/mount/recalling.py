@@ -39,6 +39,7 @@ LONGEST_MARGIN_S = 5.0
 # While a lease is recalled: how often it is looked whether it is in use, and how often git is asked if it is not.
 LOOK_EVERY_S = 0.1
 ASK_GIT_EVERY_S = 1.0
+TELL_AGAIN_S = 1.0
 _EXPLAINED = frozenset({Reason.NOT_LEASED, Reason.LOST, Reason.TREE_NOT_LEASED})
 
 
@@ -106,22 +107,28 @@ class Recalling:
 
     async def _is_to_yield(self, recall: Recall) -> bool:
         """Wait until writes have stopped; False if the lease stays, or is gone in another way."""
-        must_commit = self._gate.require != "none" and await self._gate.is_under_git()
+        must_commit = await self._must_commit()
         while recall.stage is Stage.ASKED:
             held = self._lease(recall.lease_id)
-            if held is None and self._lessee.why_ended(recall.lease_id) is not None:
-                return False
-            if held is not None and await self._is_done(held, recall, must_commit=must_commit):
-                self._recalls.stop(recall)
-                break
+            ended = self._lessee.why_ended(recall.lease_id) or ""
+            if ended.startswith("released"):
+                return False  # by its holder's own wish
             left_s = _left_s(recall, self._lessee.now_s())
-            if left_s <= 0:
+            if ended or left_s <= 0 or await self._is_done(held, recall, must_commit=must_commit):
                 self._recalls.stop(recall)
                 break
             idle = held is not None and self._is_idle(held, must_commit=must_commit)
             with trio.move_on_after(min(left_s, ASK_GIT_EVERY_S if idle else LOOK_EVERY_S)):
                 await self._lessee.changed()
-        return recall.stage is Stage.STOPPED and not recall.revoked
+        return recall.stage is Stage.STOPPED
+
+    async def _must_commit(self) -> bool:
+        """Whether work is to be committed before its lease is given up, and can be."""
+        try:
+            return self._gate.require != "none" and await self._gate.is_under_git()
+        except (VcsError, OSError) as error:
+            log.warning("whether the tree is under git cannot be told: %s", error)
+            return True
 
     def _is_idle(self, held: HeldLease, *, must_commit: bool) -> bool:
         """Whether nothing uses the lease, and nothing is known to be uncommitted that must be committed."""
@@ -129,9 +136,9 @@ class Recalling:
             return False
         return not (must_commit and self._work.intents.dirty_of(held.token))
 
-    async def _is_done(self, held: HeldLease, recall: Recall, *, must_commit: bool) -> bool:
+    async def _is_done(self, held: HeldLease | None, recall: Recall, *, must_commit: bool) -> bool:
         """Whether the lease can be given up now; nothing is awaited between the last look and the answer."""
-        if not self._is_idle(held, must_commit=must_commit):
+        if held is None or not self._is_idle(held, must_commit=must_commit):
             return False
         if must_commit and held.mode is Mode.EXCLUSIVE and await self._gate.in_the_way(held):
             return False
@@ -145,26 +152,34 @@ class Recalling:
             dirty = "rescued" if recall.rescue else "refuse"
             if self._work.intents.dirty_of(recall.held.token):
                 dirty = "keep"  # it could not be rescued, but stays in the tree, and the agent's
-        try:
-            await self._work.flush()
-        except LeasefsError as error:
-            log.info("%s is given up before its work is told: %s", recall.lease_id, error.message)
         await self._give_back(recall, dirty)
+        self._recalls.given_back(recall)
+
+    async def yielded(self, lease_id: str) -> None:
+        """Wait until a lease that is recalled was given back, if it is; what was done under it is kept by then."""
+        recall = self._recalls.of(lease_id)
+        while recall is not None and recall.stage in (Stage.ASKED, Stage.STOPPED):
+            await self._lessee.changed()
 
     async def _give_back(self, recall: Recall, dirty: str) -> None:
-        commit = await self._work.head()
-        for left in (dirty, "keep"):
+        """Tell the ledger, as often as it takes."""
+        commit, key = await self._work.head(), new_key()
+        while True:
             try:
+                # First the rescue: work that nobody knows to be kept would be in the way.
+                await self._work.flush()
                 await self._lessee.release(
-                    recall.lease_id, new_key(), dirty=left, commit=commit, again=True
+                    recall.lease_id, key, dirty=dirty, commit=commit, again=True
                 )
-            except Dirty:
-                continue  # something that the ledger was told only now: it stays the agent's
+                return
             except LedgerUnavailable as error:
-                log.warning("%s", error.message)
+                log.info("%s: %s", recall.lease_id, error.message)
+                await trio.sleep(TELL_AGAIN_S)
+            except Dirty:
+                dirty, key = "keep", new_key()
             except LeasefsError as error:
                 log.info("%s needs not be given up any more: %s", recall.lease_id, error.message)
-            return
+                return
 
     # -- getting back ---------------------------------------------------------------------------
 
@@ -197,7 +212,7 @@ class Recalling:
             return
         try:
             left = await self._work.take_up(recall.rescue, lease)
-        except (VcsError, OSError) as error:
+        except (LeasefsError, VcsError, OSError) as error:
             log.warning("what became of rescue %s cannot be told: %s", recall.rescue, error)
         else:
             recall.in_tree, recall.changed = left

@@ -28,7 +28,7 @@ from leasefs.vcs.errors import VcsError
 from leasefs.vcs.worktree import WorkTree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from leasefs.client.lessee import Lessee
     from leasefs.client.transport import Transport
@@ -45,6 +45,10 @@ _RESCUE_WITHIN_S = 30.0
 _END_WITHIN_S = 5.0
 # Stands for what is directly in the tree, and so in no repository but the tree's own.
 _ANY_PATH = b".leasefs.toml"
+
+
+async def _at_once(_lease_id: str) -> None:
+    pass
 
 
 def _wall_s() -> float:
@@ -120,6 +124,8 @@ class Work:
         self._globs: dict[int, tuple[str, ...]] = {}
         self._seen_to: set[int] = set()
         self._keeping = trio.Lock()
+        # Awaited with each revoked lease: it may be about to be given back, because it was recalled.
+        self.yielded: Callable[[str], Awaitable[None]] = _at_once
         self._rescues: dict[str, str] = {}
 
     def _head(self, path: bytes) -> str | None:
@@ -212,6 +218,7 @@ class Work:
 
     async def _before_leaving(self, lease_id: str) -> None:
         with trio.move_on_after(_RESCUE_WITHIN_S):
+            await self.yielded(lease_id)
             for token, lease in self.intents.leases().items():
                 if lease == lease_id:
                     await self._keep_lost(token)
