@@ -57,6 +57,7 @@ class Recall:
     globs: tuple[str, ...] = ()
     stage: Stage = Stage.ASKED
     withdrawn: bool = False
+    as_of_s: float = float("-inf")
     held: HeldLease | None = None
     again: str = ""
     rescue: str = ""
@@ -81,6 +82,7 @@ class Recalls:
         self._changed = changed
         self._of: dict[str, Recall] = {}
         self._former: dict[str, str] = {}
+        self._released: Recall | None = None
 
     def __iter__(self) -> Iterator[Recall]:
         return iter(list(self._of.values()))
@@ -123,9 +125,15 @@ class Recalls:
         )
 
     def told(self, lease_id: str, answer: Mapping[str, Any], sent_s: float) -> None:
-        """By a RecallAnswer to a request that was sent at `sent_s`."""
+        """By a RecallAnswer to a request that was sent at `sent_s`; an older one that comes late says nothing."""
+        known = self._of.get(lease_id)
+        if known is not None and sent_s < known.as_of_s:
+            return
         until_s = sent_s + answer["yields_in_s"]
         self._ask(lease_id, answer, until_s, answer["may_ask_for_s"])
+        known = self._of.get(lease_id)
+        if known is not None:
+            known.as_of_s = sent_s
 
     def _ask(
         self, lease_id: str, asked: Mapping[str, Any], until_s: float, may_ask_for_s: float
@@ -165,7 +173,7 @@ class Recalls:
         if recall is None or recall.stage is Stage.ASKED:
             self._forget_all_of(lease_id)
             if recall is not None:
-                recall.stage = Stage.OVER
+                recall.stage, self._released = Stage.OVER, recall
         elif recall.stage is Stage.STOPPED:
             recall.stage = Stage.GIVEN_UP
         self._changed()

@@ -6,21 +6,29 @@ import errno
 import os
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from leasefs.client import api, api_scheduling
+from leasefs.client import api
 from leasefs.client.ids import new_key
-from leasefs.core.errors import Dirty, InvalidRequest
-from leasefs.mount.launch import MountConfig, start_mount
-from leasefs.testing.agents import Agent, agent_mount
+from leasefs.core.errors import Dirty
 from leasefs.testing.eventually import eventually
 from leasefs.testing.kept import rescue_ids, restored
-from leasefs.testing.uncommitted import agree, git, ledger_intents, new_repository
+from leasefs.testing.recalled import (
+    Loop,
+    Two,
+    append,
+    granted,
+    new_tree,
+    recall_is,
+    recalls,
+    two_mounts,
+    urgent,
+)
+from leasefs.testing.uncommitted import agree, git, ledger_intents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,113 +37,16 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.mount
 
-HUMAN = 100
-
-
-class Two(NamedTuple):
-    """A background loop and a person, each with a mount of the same tree."""
-
-    loop: Agent
-    person: Agent
-    tree: str
-
 
 @pytest.fixture
 def tree(world: World) -> str:
-    root = f"{world.root}/tree"
-    new_repository(root)
-    os.makedirs(f"{root}/src")
-    for name in ("src/a", "src/b", "src/c", "beside"):
-        Path(root, name).write_text(f"{name} as it was\n")
-    git(root, "add", "-A")
-    git(root, "commit", "-qm", "first")
-    return root
+    return new_tree(world.root)
 
 
 @pytest.fixture
 def two(tree: str, world: World) -> Iterator[Two]:
-    for name in ("loop", "person"):
-        os.mkdir(f"{world.root}/{name}")
-    with (
-        agent_mount(tree, f"{world.root}/loop", "loop") as loop,
-        agent_mount(tree, f"{world.root}/person", "person") as person,
-    ):
-        yield Two(loop, person, tree)
-
-
-def urgent(agent: Agent, *globs: str, within_s: float = 0.0, priority: int = HUMAN) -> api.Body:
-    """Claim with recall; returns at once, perhaps waiting."""
-    call = api.claim(
-        globs,
-        key=new_key(),
-        ttl_s=600.0,
-        priority=priority,
-        wait=True,
-        recall_within_s=within_s,
-    )
-    return agent.control.send(call)
-
-
-def granted(agent: Agent, claim: api.Body) -> api.Body:
-    """Wait for the grant."""
-    eventually(lambda: agent.state_of(claim) == "granted", what="the grant")
-    return agent.control.send(api.lease(claim["lease"]))
-
-
-def recalls(agent: Agent) -> list[Any]:
-    found: list[Any] = agent.control.send(api.mount())["recalls"]
-    return found
-
-
-def recall_is(agent: Agent, state: str) -> Any:
-    """The agent's one recall, once it is in this state."""
-
-    def there() -> Any:
-        return next((one for one in recalls(agent) if one["state"] == state), None)
-
-    return eventually(there, what=f"a recall that is {state}")
-
-
-def append(path: str, line: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND)
-    try:
-        os.write(fd, line.encode())
-    finally:
-        os.close(fd)
-
-
-class Loop:
-    """Appends numbered lines to a file as fast as it is let, and remembers which it was told are written."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.written: list[str] = []
-        self.refused = 0
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join(timeout=30)
-
-    def _run(self) -> None:
-        number = 0
-        while not self._end.wait(0.002):
-            number += 1
-            try:
-                append(self.path, f"line {number}\n")
-            except PermissionError:
-                self.refused += 1
-            except OSError as error:
-                if error.errno != errno.ESTALE:
-                    raise
-                self.refused += 1
-            else:
-                self.written.append(f"line {number}")
+    with two_mounts(tree, world.root) as two:
+        yield two
 
 
 def test_a_person_stops_a_background_loop_cold_and_the_loop_gets_its_ground_back(two: Two) -> None:
@@ -278,35 +189,6 @@ def test_at_the_deadline_what_is_uncommitted_is_rescued_and_its_handles_are_dead
     assert revoked == []
 
 
-def test_who_is_refused_learns_who_recalled_the_ground_and_that_it_comes_back(two: Two) -> None:
-    loop, person = two.loop, two.person
-    loop.claim("src/**", ttl_s=600)
-    granted(person, urgent(person, "src/**"))
-    again = recall_is(loop, "waiting")["again"]
-    with pytest.raises(PermissionError):
-        loop.write("src/a")
-    (refusal,) = loop.control.send(api.mount())["refusals"]
-    assert refusal["next"].startswith("recalled by person: person claimed src/**")
-    assert f"it comes back to you as {again}" in refusal["next"]
-    with pytest.raises(PermissionError):
-        loop.write("beside")
-    refusal = loop.control.send(api.mount())["refusals"][0]
-    assert "claim it first" in refusal["next"]
-
-
-def test_a_holder_asks_for_more_time_through_its_mount(two: Two) -> None:
-    loop, person = two.loop, two.person
-    lease = loop.claim("src/**", ttl_s=600)
-    with Path(loop.root, "src/a").open("w"):
-        urgent(person, "src/**", within_s=100)
-        recall_is(loop, "asked")
-        answer = loop.control.send(api_scheduling.more_time(lease["lease"], 50))
-        assert 140 < answer["recall"]["yields_in_s"] <= 150
-        (recall,) = recalls(loop)
-        assert 140 < recall["yields_in_s"] <= 150
-        assert recall["may_ask_for_s"] == 0
-
-
 def test_the_same_priority_recalls_nobody(two: Two) -> None:
     loop, person = two.loop, two.person
     lease = loop.claim("src/**", ttl_s=600)
@@ -361,49 +243,38 @@ def test_a_mount_that_sleeps_through_its_deadline_keeps_its_work_and_gets_its_gr
     eventually(lambda: loop.may_write("src/b"), what="the ground's coming back")
 
 
-def test_whoever_mounts_has_a_command_run_at_each_recall(tree: str, world: World) -> None:
-    """It runs in the mount, which serves it, and is told what it is about."""
-    for name in ("loop", "person"):
-        os.mkdir(f"{world.root}/{name}")
-    said = f"{world.root}/said"
-    hook = f'echo "$LEASEFS_LEASE $LEASEFS_RECALL_BY $LEASEFS_RECALL_WITHIN_S $PWD" > {said}; git commit -qam wip'
-    root = f"{world.root}/loop"
-    config = MountConfig(tree, root, "loop", "test", on_recall=hook)
-    loop = Agent(start_mount(config))
-    try:
-        with agent_mount(tree, f"{world.root}/person", "person") as person:
-            lease = loop.claim("src/**", ttl_s=600)
-            Path(loop.root, "src/a").write_text("work\n")
-            granted(person, urgent(person, "src/**", within_s=300))
-            assert git(tree, "show", "HEAD:src/a") == b"work\n"
-        told = Path(said).read_text().split()
-        assert (told[0], told[1], told[3]) == (lease["lease"], "person", root)
-        assert 290 <= int(told[2]) <= 300
-    finally:
-        loop.stop()
+def test_a_loop_whose_mount_waits_sees_nothing_of_it_but_time(tree: str, world: World) -> None:
+    """`--unleased wait`: no write of the loop fails, and none passes while the person has the ground."""
+    with two_mounts(tree, world.root, unleased="wait", wait_s=120.0) as two:
+        loop, person = two.loop, two.person
+        loop.claim("src/**", ttl_s=600)
+        with Loop(f"{loop.root}/src/a") as writer:
+            for _ in range(3):
+                count = len(writer.written)
+                eventually(lambda count=count: len(writer.written) > count + 10)  # type: ignore[misc]
+                mine = granted(person, urgent(person, "src/**"))
+                before = Path(tree, "src/a").read_bytes()
+                append(f"{person.root}/src/b", "by hand\n")
+                assert Path(tree, "src/a").read_bytes() == before
+                git(person.root, "commit", "-qm", "by hand", "--", "src/b")
+                person.release(mine)
+            count = len(writer.written)
+            eventually(lambda: len(writer.written) > count + 10, what="the loop's going on")
+        # A handle that was open when writes stopped is dead; opening anew waits.
+        assert writer.refused <= 3
+        assert Path(tree, "src/a").read_text().splitlines() == ["src/a as it was", *writer.written]
 
 
-def test_a_repository_cannot_have_a_command_run(tree: str, world: World) -> None:
-    Path(tree, ".leasefs.toml").write_text('on_recall = "touch /tmp/pwned"\n')
-    os.mkdir(f"{world.root}/loop")
-    with (
-        pytest.raises(InvalidRequest, match="on_recall"),
-        agent_mount(tree, f"{world.root}/loop", "l"),
-    ):
-        raise AssertionError("it must not mount")
-
-
-def test_the_next_holder_is_told_the_note_and_the_commit_of_the_one_before(two: Two) -> None:
-    """Hand-over: the grant is pushed into the waiter's mount with what it inherits."""
-    loop, person = two.loop, two.person
-    lease = loop.claim("src/**", ttl_s=600)
-    Path(loop.root, "src/a").write_text("done\n")
-    waiting = person.claim("src/**", ttl_s=600, wait=True)
-    git(loop.root, "commit", "-qm", "a", "--", "src/a")
-    loop.control.send(api.release(lease["lease"], key=new_key(), note="a is done"))
-    eventually(lambda: person.may_write("src/b"), what="the pushed grant")
-    mine = granted(person, waiting)
-    head = git(two.tree, "rev-parse", "HEAD").decode().strip()
-    note = mine["inherits"]["note"]
-    assert (note["text"], note["commit"], note["agent"]) == ("a is done", head, "loop")
-    assert "src/a" not in ledger_intents(person.ledger)
+def test_without_git_work_is_kept_as_well_and_comes_back(world: World, tmp_path: Path) -> None:
+    tree = f"{world.root}/plain"
+    os.makedirs(f"{tree}/src")
+    with two_mounts(tree, world.root) as two:
+        loop, person = two.loop, two.person
+        loop.claim("src/**", ttl_s=600)
+        Path(loop.root, "src/a").write_text("work\n")
+        mine = granted(person, urgent(person, "src/**", within_s=600))
+        assert mine["inherits"]["rescues"][0]["names"] == ["src/a"]
+        Path(person.root, "src/b").write_text("the person's\n")
+        person.release(mine)
+        eventually(lambda: [one["in_tree"] for one in recalls(loop)] == [["src/a"]])
+        eventually(lambda: set(ledger_intents(loop.ledger)) == {"src/a"})
