@@ -251,36 +251,38 @@ class GitGuard:
                 detail = f"{effect.reason}: {effect.advice}"
                 found.append(Refused(Reason.GIT_UNKNOWN, Op.CREATE, b".", detail=detail))
             elif isinstance(effect, Paths):
-                paths |= await self._outside(effect.paths)
+                paths |= await self._outside(effect)
         found += [Refused(Reason.GIT_COMMAND, Op.CREATE, path) for path in sorted(paths)]
         for refused in reversed(found[1:_NAMES_TOLD]):
             self._gate.refusals.add(Refusal(refused), pid)
         return tuple(found[:1])
 
-    async def _outside(self, paths: Iterable[bytes]) -> set[bytes]:
+    async def _outside(self, effect: Paths) -> set[bytes]:
         """Those that are not ours; whether what has lapsed still is, the ledger is asked once."""
-        found = {path for path in paths if not await self._is_ours(path)}
+        tracked = effect.tracked
+        found = {path for path in effect.paths if not await self._is_ours(path, tracked=tracked)}
         holdings = self._gate.holdings
         if not any(holdings.view.lapsed(path.rstrip(b"/"), holdings.now_s()) for path in found):
             return found
         with trio.move_on_after(_CONFIRM_WITHIN_S):
             await holdings.revalidate()
-        return {path for path in found if not await self._is_ours(path)}
+        return {path for path in found if not await self._is_ours(path, tracked=tracked)}
 
-    async def _is_ours(self, path: bytes) -> bool:
+    async def _is_ours(self, path: bytes, *, tracked: bool) -> bool:
         view, now_s = self._gate.holdings.view, self._gate.holdings.now_s()
         if path.endswith(b"/"):
             if view.covers_tree(path[:-1], now_s):
                 return True
         elif view.writable(path, now_s) is not None:
             return True
-        while True:
+        while not tracked:
             try:
                 place = self._ground.place(path.rstrip(b"/"), is_dir=path.endswith(b"/"))
             except Wanting as wanting:
                 await wanting.fetch()
             else:
                 return place is not Place.TREE
+        return False
 
     async def _in_thread(self, ask: Callable[..., R], *arguments: object) -> R:
         return await trio.to_thread.run_sync(

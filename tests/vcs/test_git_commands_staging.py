@@ -45,6 +45,12 @@ class Case(NamedTuple):
     cwd: bytes = b""
 
 
+EMPTY = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+SUBMODULE = (
+    "git init -q sm; cat .git/config >> sm/.git/config; git -C sm commit -q --allow-empty -m 1; git add sm; "
+    "git commit -qm sm -- sm; git -C sm commit -q --allow-empty -m 2"
+)
+
 ADDS = [
     Case("git add -A", "d/e/f exec u ud/deep/v"),
     Case("git add --al", "d/e/f exec u ud/deep/v"),
@@ -65,7 +71,15 @@ ADDS = [
     Case("git rm -f d/b", "d/b"),
     Case("git mv gone went", "gone went"),
     Case("git update-index --add u exec", "exec u"),
+    Case(f"git update-index --add --cacheinfo 100644 {EMPTY} u", "u"),
+    Case(f"git update-index --add --cacheinfo 100644,{EMPTY},u", "u"),
+    Case("git update-index --index-version 4 exec", "exec"),
+    Case("git update-index --chmod +x keep", "keep"),
     Case("git apply --cached p", "far1", "git diff main far -- far1 > p"),
+    Case("git apply --cach p", "far1", "git diff main far -- far1 > p"),
+    Case("git add -A", "d/e/f exec sm u ud/deep/v", SUBMODULE),
+    # Only its times say that it changed.
+    Case("git add .", "d/e/f exec u ud/deep/v", "touch -d 2001-01-01 keep"),
 ]
 
 COMMITS = [
@@ -106,6 +120,8 @@ QUIET = [
     "git add",
     "git commit --dry-run -a",
     "git status",
+    "git update-index --index-version 4",
+    "git update-index --refresh",
     "git rm -n a",
     "git restore .",
     "git read-tree -n old",
@@ -136,6 +152,11 @@ def test_what_a_command_stages_is_foretold(tree: GitTree, case: Case) -> None:
     expected = {word.encode() for word in case.expected.split()}
     assert effect == Paths(frozenset(expected))
     assert _in_index(tree) - before == expected
+
+
+def test_what_is_staged_may_be_staged_anew(tree: GitTree) -> None:
+    for words in ("-g", "--again"):
+        assert foretold(tree, f"git update-index {words}") == Paths(frozenset({b"st"}))
 
 
 @pytest.mark.parametrize("case", COMMITS, ids=lambda case: case.command)
@@ -181,7 +202,12 @@ def test_what_stages_nothing(tree: GitTree, command: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["git add --pathspec-from-file=-", "git update-index --index-info", "git commit --unheard-of"],
+    [
+        "git add --pathspec-from-file=-",
+        "git update-index --index-info",
+        "git update-index --std",
+        "git commit --unheard-of",
+    ],
 )
 def test_what_cannot_be_told(tree: GitTree, command: str) -> None:
     assert isinstance(foretold(tree, command), Unknown)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 OWN_WORKTREE = (
     "work in a worktree of your own (git worktree add, and mount that), or lease the whole tree"
@@ -21,9 +21,13 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """It changes at most these, relative to the tree; one that ends in `/` means the directory and all below it."""
+    """It changes at most these, relative to the tree; one that ends in `/` means the directory and all below it.
+
+    `tracked`: they come to be tracked, or cease to be, so it does not matter that git ignores one of them now.
+    """
 
     paths: frozenset[bytes]
+    tracked: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

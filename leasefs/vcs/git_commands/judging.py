@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -156,7 +157,7 @@ def _effect(view: View, line: Line) -> Effect:
 def _in_tree(effect: Effect, offset: bytes) -> Effect:
     if not offset or not isinstance(effect, Paths):
         return effect
-    return Paths(frozenset(offset + path for path in effect.paths))
+    return replace(effect, paths=frozenset(offset + path for path in effect.paths))
 
 
 def _alias(view: View, name: bytes) -> bytes | None:

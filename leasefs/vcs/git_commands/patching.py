@@ -29,17 +29,32 @@ _PASSED = ("p", "directory", "include", "exclude")
 def apply(view: View, arguments: tuple[bytes, ...]) -> Effect:
     """git-apply(1)."""
     parsed = tables.APPLY.parse(arguments)
-    only_tells = parsed.has("stat", "numstat", "summary", "check", "build-fake-ancestor")
-    if (only_tells and not parsed.has("apply")) or parsed.has("cached"):
+    if _only_tells(parsed) or parsed.has("cached"):
         return Nothing()
-    if not parsed.arguments or b"-" in parsed.arguments:
-        raise CannotTell("it reads a patch from its standard input", _STDIN)
-    changed = frozenset[bytes]()
-    for name in parsed.arguments:
-        changed |= _named(view, parsed, read_named(view.place, name))
+    changed = _of_patches(view, parsed)
     if parsed.has("reject"):
         changed |= {path + b".rej" for path in changed}
     return Paths(changed)
+
+
+def staged(view: View, arguments: tuple[bytes, ...]) -> Names | None:
+    """What git-apply(1) puts into the index."""
+    parsed = tables.APPLY.parse(arguments)
+    if _only_tells(parsed) or not parsed.has("index", "cached"):
+        return None
+    return _of_patches(view, parsed)
+
+
+def _only_tells(parsed: Parsed) -> bool:
+    tells = parsed.has("stat", "numstat", "summary", "check", "build-fake-ancestor")
+    return tells and not parsed.has("apply")
+
+
+def _of_patches(view: View, parsed: Parsed) -> Names:
+    if not parsed.arguments or b"-" in parsed.arguments:
+        raise CannotTell("it reads a patch from its standard input", _STDIN)
+    named = (_named(view, parsed, read_named(view.place, name)) for name in parsed.arguments)
+    return frozenset[bytes]().union(*named)
 
 
 def _named(view: View, parsed: Parsed, patch: bytes) -> Names:

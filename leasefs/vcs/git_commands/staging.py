@@ -28,7 +28,7 @@ def staged(view: View, line: Line) -> Effect:
         return Nothing()
     handler = _STAGING.get(line.name)
     found = None if handler is None else handler(view, line.arguments)
-    return Nothing() if found is None else Paths(found)
+    return Nothing() if found is None else Paths(found, tracked=True)
 
 
 def _goes_on(view: View, words: Sequence[bytes]) -> Names | None:
@@ -48,9 +48,7 @@ def _moved(view: View, words: Sequence[bytes]) -> Names | None:
 
 
 def _applied(view: View, words: Sequence[bytes]) -> Names | None:
-    if not {b"--index", b"--cached"} & set(words):
-        return None
-    return _names(patching.apply(view, tuple(word for word in words if word != b"--cached")))
+    return patching.staged(view, tuple(words))
 
 
 def _names(effect: Effect) -> Names | None:
@@ -121,7 +119,7 @@ def _added(view: View, words: Sequence[bytes]) -> Names | None:
     specs = view.pathspecs.named_by(parsed, parsed.arguments)
     if not specs and not everything and not interactive:
         return None
-    changed = view.dirty(specs) | view.unmerged(specs)
+    changed = view.modified(specs) | view.unmerged(specs)
     if parsed.has("renormalize") or parsed.value("chmod") is not None:
         changed |= view.tracked(specs)
     if parsed.has("update", "renormalize", "edit", "patch"):
@@ -138,7 +136,7 @@ def _committed(view: View, words: Sequence[bytes]) -> Names | None:
     again = _in_last_commit(view) if parsed.has("amend") else frozenset()
     specs = view.pathspecs.named_by(parsed, parsed.arguments)
     if parsed.has("all", "interactive", "patch"):
-        return again | _in_index(view) | view.dirty(specs) | view.unmerged()
+        return again | _in_index(view) | view.modified(specs) | view.unmerged()
     if parsed.has("include"):
         return again | _in_index(view) | _differing(view, specs)
     if specs:
@@ -156,30 +154,32 @@ def _in_last_commit(view: View) -> Names:
 
 
 def _differing(view: View, specs: Sequence[bytes]) -> Names:
-    return view.staged(specs=specs) | view.dirty(specs)
+    return view.staged(specs=specs) | view.modified(specs)
 
 
 def _updated(view: View, words: Sequence[bytes]) -> Names | None:
     """git-update-index(1): plain paths and --cacheinfo; what comes by its standard input is unknown."""
-    if {b"--stdin", b"--index-info"} & set(words):
+    parsed = tables.UPDATE_INDEX.parse(_with_entries_joined(words))
+    if parsed.has("stdin", "index-info"):
         raise CannotTell("it reads paths from its standard input", _ADD)
-    found: set[bytes] = set()
-    for at, word in enumerate(words):
-        if word.startswith(b"--cacheinfo"):
-            value = word.partition(b"=")[2] or b"".join(words[at + 1 : at + 2])
-            found.add(
-                value.split(b",", 2)[2]
-                if value.count(b",") > 1
-                else b"".join(words[at + 3 : at + 4])
-            )
-        elif not word.startswith(b"-"):
-            found.add(view.pathspecs.plain(word))
-    literal = [b":(top,literal)" + name for name in found if name]
-    if not literal:
-        return None
-    return frozenset(
-        name for name in found if name in view.tracked(literal) | view.others(specs=literal) or name
-    )
+    found = {view.pathspecs.plain(word) for word in parsed.arguments}
+    found |= {value.split(b",", 2)[-1] for value in parsed.values("cacheinfo")}
+    if parsed.has("again"):
+        found |= view.staged()
+    return frozenset(filter(None, found)) or None
+
+
+def _with_entries_joined(words: Sequence[bytes]) -> list[bytes]:
+    """With `--cacheinfo MODE OBJECT PATH` written as one word, MODE,OBJECT,PATH."""
+    joined: list[bytes] = []
+    left = list(reversed(words))
+    while left:
+        word = left.pop()
+        joined.append(word)
+        if len(word) > 4 and b"--cacheinfo".startswith(word) and left and b"," not in left[-1]:
+            parts = [left.pop() for _ in range(min(3, len(left)))]
+            joined.append(b",".join(parts))
+    return joined
 
 
 _STAGING: Mapping[bytes, Callable[[View, Sequence[bytes]], Names | None]] = {

@@ -82,6 +82,12 @@ ADD = Table(
     "renormalize N,intent-to-add A,all ignore-removal refresh ignore-errors ignore-missing sparse chmod: "
     "warn-embedded-repo pathspec-from-file: pathspec-file-nul"
 )
+UPDATE_INDEX = Table(
+    "q refresh really-refresh ignore-submodules add replace remove unmerged ignore-missing cacheinfo: chmod: "
+    "assume-unchanged skip-worktree ignore-skip-worktree-entries info-only force-remove z stdin index-info unresolve "
+    "g,again verbose clear-resolve-undo index-version: show-index-version split-index untracked-cache "
+    "test-untracked-cache force-untracked-cache force-write-index fsmonitor fsmonitor-valid"
+)
 COMMIT = Table(
     "q,quiet v,verbose F,file: author: date: m,message: c,reedit-message: C,reuse-message: fixup: squash: "
     "reset-author trailer: s,signoff t,template: e,edit cleanup: status S,gpg-sign? a,all i,include interactive "

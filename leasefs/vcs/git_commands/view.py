@@ -181,9 +181,13 @@ class View:
         if len(entries) != listed.count(b"\n  mtime: ") or bool(entries) != bool(listed):
             return self.tracked(specs)  # another format, or a name that looks like one
         looks = frozenset(entry[0] for entry in entries if self._looks_changed(*entry))
-        found = looks | self.names("ls-files", "-m", "-z", specs=specs, tree=True)
+        found = looks | self.modified(specs)
         kept = {path for path in found if self.place.tree.kind(path) == stat.S_IFDIR}
         return found - (kept & self.submodules()) if kept else found
+
+    def modified(self, specs: Sequence[bytes] = ()) -> Names:
+        """Tracked paths whose content or mode is not what the index says, submodules at another commit among them."""
+        return self.names("ls-files", "-m", "-z", specs=specs, tree=True)
 
     def widened(self, paths: Names) -> Names:
         """With what stands in the way of `paths`: a directory where a file goes, a file where a directory goes."""
