@@ -115,6 +115,7 @@ def _returns(event: Event) -> str:
 def _released(event: Event) -> tuple[str, str]:
     left = {
         "kept": "; uncommitted work stays in the tree",
+        "handed-on": "; uncommitted work stays in the tree, for others to build upon",
         "forced": "; forced, although work is uncommitted",
         "rescued": "; uncommitted work is in a rescue",
     }.get(event.get("left", ""), "")

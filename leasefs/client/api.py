@@ -135,7 +135,7 @@ def release(
     """Give back a lease, or withdraw a waiting claim.
 
     `require` (none, committed, pushed) is what its intents must have come to: if None, what the mount's project
-    asks for, of a ledger committed. `dirty` (refuse, keep, force, rescued; to a mount's control socket also rescue)
+    asks for, of a ledger committed. `dirty` (refuse, keep, force, rescued, hand-on; to a mount's control socket also rescue)
     what to do if they have not; `note` and `commit`, what was checked out, are for whoever holds the ground next.
     With `again` a lease that was recalled is claimed again at once.
     """

@@ -251,9 +251,13 @@ class Dropped(Struct, frozen=True):
 
 
 class IntentAnswer(Intent, frozen=True, kw_only=True):
-    """An intent with where it is: `root` on `host`. `held` says whether its lease is still there."""
+    """An intent with where it is: `root` on `host`. `held` says whether its lease is still there.
+
+    `handed_on` says that it was given back for others to build upon.
+    """
 
     territory: str
     host: str
     root: str
     held: bool
+    handed_on: bool = False

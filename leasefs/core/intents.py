@@ -70,16 +70,22 @@ class Require(StrEnum):
     PUSHED = "pushed"
 
 
+# How a release with OnDirty.HAND_ON is recorded.
+HANDED_ON = "handed-on"
+
+
 class OnDirty(StrEnum):
     """What a release does with intents that do not meet its requirement.
 
-    RESCUED says that they were snapshot before; what no rescue contains still refuses the release.
+    RESCUED says that they were snapshot before; what no rescue contains still refuses the release. HAND_ON leaves them for
+    whoever writes there next, who has read them and builds upon them: no heir need keep them first.
     """
 
     REFUSE = "refuse"
     KEEP = "keep"
     FORCE = "force"
     RESCUED = "rescued"
+    HAND_ON = "hand-on"
 
 
 # A name that is new stays new, however often its file is written afterwards.

@@ -11,7 +11,14 @@ from leasefs.core.errors import Dirty, InvalidRequest, NotHolder
 from leasefs.core.events import Released, ReleaseRefused
 from leasefs.core.globs import globs_of
 from leasefs.core.granting import settle
-from leasefs.core.intents import MAX_HANDOFF_LENGTH, NAMES_KEPT, IntentState, OnDirty, Require
+from leasefs.core.intents import (
+    HANDED_ON,
+    MAX_HANDOFF_LENGTH,
+    NAMES_KEPT,
+    IntentState,
+    OnDirty,
+    Require,
+)
 from leasefs.core.recalling import come_back
 from leasefs.core.views import lease_answer
 
@@ -22,7 +29,7 @@ if TYPE_CHECKING:
     from leasefs.core.state import State
 
 MAX_COMMIT_LENGTH = 64
-_LEFT = {OnDirty.KEEP: "kept", OnDirty.FORCE: "forced"}
+_LEFT = {OnDirty.KEEP: "kept", OnDirty.FORCE: "forced", OnDirty.HAND_ON: HANDED_ON}
 
 
 def release(draft: Draft, command: ReleaseLease) -> Decision:

@@ -18,6 +18,7 @@ from leasefs.core import fresh, leftovers, scheduling
 from leasefs.core.globs import globs_of
 from leasefs.core.holds import with_hold
 from leasefs.core.index import GlobIndex
+from leasefs.core.intents import HANDED_ON
 from leasefs.core.records import (
     Admission,
     Answered,
@@ -29,7 +30,7 @@ from leasefs.core.records import (
     Session,
     replace,
 )
-from leasefs.core.uncommitted import Uncommitted
+from leasefs.core.uncommitted import Uncommitted, work_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -201,6 +202,10 @@ def _lapsed(state: State, event: ev.Lapsed, recorded: ev.Recorded) -> State:
 def _released(state: State, event: ev.Released, recorded: ev.Recorded) -> State:
     claim = state.leases[event.lease].claim
     state = _without_lease(state, event.lease, recorded.at_s)
+    if event.left == HANDED_ON:
+        id_ = work_id(event.lease, event.agent)
+        uncommitted = state.uncommitted.handing_on(claim.territory, id_)
+        state = replace(state, uncommitted=uncommitted)
     if event.note or event.commit:
         state = leftovers.with_note(state, claim, event.note, event.commit, recorded.at_s)
     return _answered(state, claim.session, event.key, event.request, event.lease, recorded.at_s)

@@ -29,13 +29,17 @@ _NO_PATHS: Map[str, tuple[str, ...]] = Map()
 
 
 class Work(Struct, frozen=True):
-    """What an agent changed under a lease and has not landed, in any tree; `dirty` counts the uncommitted."""
+    """What an agent changed under a lease and has not landed, in any tree; `dirty` counts the uncommitted.
+
+    `handed_on` says that its lease was given back for others to build upon what is uncommitted.
+    """
 
     lease: str
     agent: str
     globs: tuple[str, ...]
     dirty: int = 0
     intents: Map[tuple[str, str], Intent] = field(default_factory=Map)
+    handed_on: bool = False
 
 
 _NO_WORKS: Map[str, Work] = Map()
@@ -90,7 +94,17 @@ class Uncommitted(Struct, frozen=True):
             ground = (*(before.globs if before else ()), *globs.get(id_, ()))
             known = tuple(dict.fromkeys(ground))
             found = _with_work(found, territory, id_, ones, _grown(known, before, ones))
+            if before is not None and before.handed_on:
+                found = found.handing_on(territory, id_, handed_on=False)
         return found
+
+    def handing_on(self, territory: str, id_: str, *, handed_on: bool = True) -> Uncommitted:
+        """The same, with what others are to make of this work; one that is not known is not made."""
+        works = self.works.get(territory, _NO_WORKS)
+        if id_ not in works:
+            return self
+        works = works.set(id_, replace(works[id_], handed_on=handed_on))
+        return replace(self, works=self.works.set(territory, works))
 
     def restating(self, territory: str, intents: Iterable[Intent]) -> Uncommitted:
         """With these intents in place of what was known of them."""

@@ -220,6 +220,7 @@ def intents(state: State, wanted: WantedIntents) -> Iterator[IntentAnswer]:
                         host=tree.host,
                         root=tree.root,
                         held=held,
+                        handed_on=work.handed_on,
                     )
 
 

@@ -68,7 +68,7 @@ class Inheritance:
         return [
             (_owner(one, one["agent"], one["harness"]), os.fsencode(one["path"]))
             for one in answer["intents"]
-            if one["agent"] != self._header.agent and not one["held"]
+            if one["agent"] != self._header.agent and not one["held"] and not one["handed_on"]
         ]
 
     async def _untold(self) -> list[tuple[Owner, bytes]]:

@@ -88,7 +88,7 @@ class ReleaseGate:
     async def give_up(self, lease: HeldLease, is_idle: Callable[[], bool]) -> None:
         """Give back a lease that nobody asked for by name, if it `is_idle` when all else is done.
 
-        What is uncommitted stays in the tree, listed as the agent's (P9).
+        What is uncommitted stays in the tree, listed as the agent's (P9), for others to build upon.
 
         Raises:
             LeasefsError: it could not be given back, or the ledger not be told.
@@ -102,7 +102,7 @@ class ReleaseGate:
             self._end_with_lease(lease)
             await self._work.flush()
         if is_idle():
-            await self._lessee.release(lease.lease_id, new_key(), dirty="keep")
+            await self._lessee.release(lease.lease_id, new_key(), dirty="hand-on")
 
     async def look(self) -> None:
         """Bring the ledger up to date about all that is uncommitted here. Raises LeasefsError if it does not answer."""

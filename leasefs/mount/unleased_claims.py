@@ -315,6 +315,6 @@ class UnleasedClaims:
     async def _withdraw(self, lease_id: str) -> None:
         """Nobody waits for it any more; if it was granted just now, it is given back."""
         try:
-            await self._lessee.release(lease_id, new_key(), dirty="keep")
+            await self._lessee.release(lease_id, new_key(), dirty="hand-on")
         except LeasefsError as error:
             log.info("%s needs no withdrawal: %s", lease_id, error.message)

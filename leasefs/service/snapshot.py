@@ -55,6 +55,7 @@ class _WrittenWork(Struct, frozen=True):
     agent: str
     globs: tuple[str, ...]
     intents: tuple[Intent, ...]
+    handed_on: bool = False
 
 
 class _WrittenTree(Struct, frozen=True):
@@ -119,7 +120,9 @@ def _written_works(uncommitted: Uncommitted) -> Iterator[_WrittenWork]:
     for territory, works in uncommitted.works.items():
         for work in works.values():
             intents = tuple(work.intents.values())
-            yield _WrittenWork(territory, work.lease, work.agent, work.globs, intents)
+            yield _WrittenWork(
+                territory, work.lease, work.agent, work.globs, intents, work.handed_on
+            )
 
 
 def read(data: bytes) -> Saved:
@@ -182,8 +185,10 @@ def _exclusive(leases: tuple[Lease, ...]) -> Map[str, int]:
 def _uncommitted(file: _Written) -> Uncommitted:
     found = Uncommitted(trees=Map({(one.territory, one.tree.id): one.tree for one in file.trees}))
     for work in file.works:
-        globs = {work_id(work.lease, work.agent): work.globs}
-        found = found.putting(work.territory, work.intents, globs)
+        id_ = work_id(work.lease, work.agent)
+        found = found.putting(work.territory, work.intents, {id_: work.globs})
+        if work.handed_on:
+            found = found.handing_on(work.territory, id_)
     return found
 
 

@@ -123,13 +123,14 @@ leftovers = st.one_of(
     rescues,
     st.builds(DropRescue, st.sampled_from(SESSIONS), ids),
     st.builds(
-        lambda session, key, id_, text: ReleaseLease(
-            session, key, id_, on_dirty=OnDirty.KEEP, note=text
+        lambda session, key, id_, text, on_dirty: ReleaseLease(
+            session, key, id_, on_dirty=on_dirty, note=text
         ),
         st.sampled_from(SESSIONS),
         st.uuids().map(str),
         ids,
         st.sampled_from(["", "half \udcff"]),
+        st.sampled_from([OnDirty.KEEP, OnDirty.HAND_ON]),
     ),
 )
 recallers = st.builds(

@@ -91,6 +91,7 @@ def test_each_policy_asks_for_its_own(
     [
         ({"on_dirty": OnDirty.KEEP}, "kept"),
         ({"on_dirty": OnDirty.FORCE}, "forced"),
+        ({"on_dirty": OnDirty.HAND_ON}, "handed-on"),
         ({"require": Require.NONE}, "kept"),
     ],
 )
@@ -101,7 +102,16 @@ def test_what_is_left_behind_stays_listed_and_is_logged(
     ledger.note("a", lease, "x")
     ledger.release("a", lease.lease, **more)
     assert ledger.last_events[0].event.left == left
-    assert [one.agent for one in ledger.intents()] == ["a"]
+    assert [(one.agent, one.handed_on) for one in ledger.intents()] == [("a", left == "handed-on")]
+
+
+def test_what_is_reported_after_it_was_handed_on_was_not(ledger: LedgerDriver) -> None:
+    """An heir keeps it first then: nobody who comes next can have read it."""
+    lease = ledger.claim("a", "x")
+    ledger.note("a", lease, "x")
+    ledger.release("a", lease.lease, on_dirty=OnDirty.HAND_ON)
+    ledger.note("a", lease, "y")
+    assert [one.handed_on for one in ledger.intents()] == [False, False]
 
 
 def test_a_clean_release_leaves_nothing(ledger: LedgerDriver) -> None:
