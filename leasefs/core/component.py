@@ -54,6 +54,8 @@ class Component:
 
     def text(self) -> bytes:
         """The glob text of this component."""
+        if self.literal is not None and _SPECIAL.isdisjoint(self.literal):
+            return self.literal
         return b"".join(map(_token_text, self.tokens))
 
     def matches(self, name: bytes) -> bool:
@@ -139,6 +141,7 @@ def _token_text(token: int | None) -> bytes:
 EVERYTHING = Component((STAR,))
 
 
+@lru_cache(maxsize=16384)
 def literal_component(name: bytes) -> Component:
     """The component that matches exactly `name`."""
     return Component(tuple(1 << value for value in name))

@@ -42,7 +42,7 @@ Parts = tuple[Component | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Glob:
-    """One glob, read; made by `parse_glob`, `literal_glob` and `literal_tree` only.
+    """One glob, read; made by `parse_glob`, `glob_of`, `literal_glob` and `literal_tree` only.
 
     `text` is canonical: it parses back to an equal glob, and globs are equal when their texts are.
     `parts` are its components; `STAR` among them takes any number of names, and `a/**` is `a`, `*`,
@@ -335,6 +335,15 @@ def _text(prefix: Iterable[Component], rest: Parts) -> str:
         del written[-2]
     source = b"/".join(written)
     return paths.text(b"\\" * source.startswith(b"!") + source)
+
+
+def glob_of(parts: Parts) -> Glob:
+    """The glob with these parts, of components that some name matches; a last `STAR` stands behind a `*`.
+
+    Raises:
+        BadPattern: if it is too long.
+    """
+    return _made(b"", parts)
 
 
 def literal_glob(path: str | bytes) -> Glob:

@@ -1,0 +1,151 @@
+"""Partition: what several tasks want to change, as regions of which no two ever meet (P1).
+
+    tasks, files -> units (each glob once, in the order in which they keep ground)
+                 -> cuts  (each less what those before it keep)
+                 -> regions, and what there is to tell of them
+
+Whether two globs meet is decided glob against glob (`leasefs.core.overlap`), so regions stay apart whatever files come.
+Every file that some task wants lies in exactly one region. There are no negated globs: what is left of a cut glob is
+said exactly if it can be, else by what exists beside the cut (`Plan.open` tells where new files are nobody's), and if
+that would be too much as well, it stays whole and the tasks have it one after the other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leasefs.core.partition_cuts import Groups, cut_all
+from leasefs.core.partition_regions import Draft, Meets, drafts, finished
+from leasefs.core.partition_report import conflicts, notable, unclaimed
+from leasefs.core.partition_types import Plan, Region
+from leasefs.core.partition_units import find_holders, find_rivals, in_order, units_of, wanted_ones
+from leasefs.core.partition_walk import Ground, numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from leasefs.core.globs import Glob
+    from leasefs.core.partition_types import File, Notable, Task
+    from leasefs.core.partition_units import Unit
+    from leasefs.core.partition_walk import Cells
+
+NOTABLE = 10
+
+
+def partition(
+    tasks: Sequence[Task],
+    files: Iterable[File],
+    *,
+    apart: Iterable[Glob] = (),
+    commits: int = 0,
+    exact: bool = True,
+) -> Plan:
+    """Divide what the tasks want.
+
+    Args:
+        tasks: in the order in which ties are decided; names are unique.
+        files: all of the territory, each path once.
+        apart: globs that get a region of their own, as far as a task wants them.
+        commits: how many were looked at for `File.commits`.
+        exact: spell what is left of a cut glob exactly where possible; else by what exists.
+    """
+    known = sorted(files)
+    paths = [file.path for file in known]
+    units = units_of(tasks, apart)
+    ground = Ground([unit.glob for unit in units], paths)
+    cells = ground.cells
+    wanting = _wanting(units, cells)
+    ordered = in_order(units, paths)
+    find_rivals(ordered, ground.walk)
+    find_holders(units, _files_of_tasks(wanting, cells))
+    ordered = wanted_ones(ordered)
+    groups = Groups(ordered)
+    cuts = cut_all(ordered, ground, groups, exact=exact)
+    made, whole = drafts(ordered, cuts, groups, Meets(ground.walk))
+    draft_of = {unit: draft for draft in made for unit in draft.units}
+    draft_at = _put_files(ordered, units, cells, draft_of)
+    regions = [
+        finished(number + 1, draft, cuts, tasks, known, whole=number in whole)
+        for number, draft in enumerate(made)
+    ]
+    told = dict(zip(map(id, made), regions, strict=True))
+    region_of = {unit: told[id(draft)].id for unit, draft in draft_of.items()}
+    about = _About(
+        tasks, known, wanting, cells, {at: told[id(one)] for at, one in draft_at.items()}
+    )
+    return Plan(
+        regions=tuple(regions),
+        conflicts=conflicts(tasks, ordered, units, cells, known, region_of),
+        unclaimed=unclaimed(known, cells.get(0, [])),
+        largest=about.notable(by_size=True, commits=commits),
+        hottest=about.notable(by_size=False, commits=commits),
+        open=tuple(sorted({place for cut in cuts.values() for place in cut.open})),
+        idle=tuple(task.name for task in tasks if all(one.task != task.name for one in regions)),
+        files=len(known),
+    )
+
+
+def _wanting(units: Sequence[Unit], cells: Cells) -> dict[int, frozenset[int]]:
+    """The tasks that want the files of each cell; fills `Unit.cells` and `Unit.files` on the way."""
+    found: dict[int, frozenset[int]] = {}
+    for set_, inside in cells.items():
+        tasks: set[int] = set()
+        for number in numbers(set_):
+            units[number].files += len(inside)
+            units[number].cells.append(set_)
+            tasks.update(units[number].tasks)
+        found[set_] = frozenset(tasks)
+    return found
+
+
+def _files_of_tasks(wanting: Mapping[int, frozenset[int]], cells: Cells) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for set_, tasks in wanting.items():
+        for task in tasks:
+            found[task] = found.get(task, 0) + len(cells[set_])
+    return found
+
+
+def _put_files(
+    ordered: Sequence[Unit],
+    units: Sequence[Unit],
+    cells: Cells,
+    draft_of: Mapping[Unit, Draft],
+) -> dict[int, Draft]:
+    """Each file to the region of the first unit that matches it; by cell."""
+    place = {unit: at for at, unit in enumerate(ordered)}
+    found: dict[int, Draft] = {}
+    for set_, inside in cells.items():
+        matching = [units[number] for number in numbers(set_) if units[number] in place]
+        if matching:
+            draft = found[set_] = draft_of[min(matching, key=place.__getitem__)]
+            draft.files += inside
+    return found
+
+
+class _About:
+    """What is told of single files."""
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        files: Sequence[File],
+        wanting: Mapping[int, frozenset[int]],
+        cells: Cells,
+        regions: Mapping[int, Region],
+    ) -> None:
+        self._tasks, self._files, self._wanting = tasks, files, wanting
+        self._cell_of = {at: set_ for set_, inside in cells.items() for at in inside}
+        self._regions = regions
+
+    def notable(self, *, by_size: bool, commits: int) -> tuple[Notable, ...]:
+        return notable(
+            self._files,
+            (lambda file: file.size_bytes) if by_size else (lambda file: file.commits),
+            lambda at: self._regions.get(self._cell_of[at]),
+            lambda at: tuple(
+                self._tasks[task].name for task in sorted(self._wanting[self._cell_of[at]])
+            ),
+            most=NOTABLE,
+            commits=commits,
+        )

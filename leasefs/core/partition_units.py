@@ -1,0 +1,148 @@
+"""The wanted globs in the order in which they keep ground, and who is cut by whom.
+
+Where two overlap, the common ground stays whole with the one of which it is the larger part, so with the one that has
+fewer files; the other is cut. What is kept by the smaller first needs few globs to say, and each task's own directory
+stays as it was asked for, however many tasks want `**/*.md`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from leasefs.core.index import GlobIndex
+from leasefs.core.overlap import overlap, uncovered
+from leasefs.core.partition_spelling import is_hard_to_leave_out
+from leasefs.core.partition_walk import numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from leasefs.core.globs import Glob
+    from leasefs.core.partition_types import Task
+    from leasefs.core.partition_walk import GlobWalk
+
+_HERE = ""  # the index is made for many territories
+
+
+@dataclass(slots=True, eq=False)
+class Unit:
+    """One glob, and all tasks that want just it (as numbers, in their order); more once it is known whom it meets.
+
+    `cells` are those of `Ground` that it matches, `files` how many files these are. `rivals` are units that overlap it and
+    go before it, `followers` those that go after it. `wanted_by` want a part of it at least, and of those `holders` have
+    it, one after the other.
+    """
+
+    glob: Glob
+    tasks: list[int]
+    is_apart: bool = False
+    number: int = 0
+    files: int = 0
+    cells: list[int] = field(default_factory=list, repr=False)
+    rivals: list[Unit] = field(default_factory=list, repr=False)
+    followers: list[Unit] = field(default_factory=list, repr=False)
+    wanted_by: set[int] = field(default_factory=set)
+    holders: list[int] = field(default_factory=list)
+
+
+def units_of(tasks: Sequence[Task], apart: Iterable[Glob]) -> list[Unit]:
+    """Each different glob once. Of a task's globs those are left out that lie in a directory which it wants as a whole."""
+    found: dict[Glob, Unit] = {glob: Unit(glob, [], is_apart=True) for glob in apart}
+    for number, task in enumerate(tasks):
+        for glob in _not_within(dict.fromkeys(task.globs)):
+            unit = found.setdefault(glob, Unit(glob, []))
+            unit.tasks.append(number)
+    units = list(found.values())
+    for number, unit in enumerate(units):
+        unit.number = number
+    return units
+
+
+def _not_within(globs: Iterable[Glob]) -> list[Glob]:
+    every = list(globs)
+    trees = [glob for glob in every if glob.is_tree]
+    return [glob for glob in every if not any(_is_within(glob, tree) for tree in trees)]
+
+
+def _is_within(glob: Glob, tree: Glob) -> bool:
+    depth = len(tree.literal_prefix)
+    if glob == tree or glob.literal_prefix[:depth] != tree.literal_prefix:
+        return False
+    return uncovered(glob, [tree]) is None
+
+
+def in_order(units: Iterable[Unit], paths: Sequence[bytes]) -> list[Unit]:
+    """Who keeps first: what is to be apart, then by number of files; `paths` in byte order.
+
+    What can hardly be left out of others goes last, as it is the others that would have to leave it out. What matches no
+    file counts as large as the directory that it looks into.
+    """
+
+    def key(unit: Unit) -> tuple[bool, bool, int, int, int]:
+        size = unit.files or _below(unit.glob.literal_path, paths)
+        deep = len(unit.glob.literal_prefix)
+        return not unit.is_apart, is_hard_to_leave_out(unit.glob), size, -deep, unit.number
+
+    return sorted(units, key=key)
+
+
+def _below(directory: bytes, paths: Sequence[bytes]) -> int:
+    if not directory:
+        return len(paths)
+    return bisect_left(paths, directory + b"0") - bisect_left(paths, directory + b"/")
+
+
+def find_rivals(ordered: Sequence[Unit], walk: GlobWalk) -> None:
+    """Fill `rivals`, decided glob against glob, `followers` and `wanted_by`."""
+    place = {unit.number: at for at, unit in enumerate(ordered)}
+    by_number = {unit.number: unit for unit in ordered}
+    meeting = _meetings(ordered, walk)
+    for at, unit in enumerate(ordered):
+        unit.wanted_by |= set(unit.tasks)
+        for number in sorted(meeting[unit.number], key=place.__getitem__):
+            if place[number] < at:
+                earlier = by_number[number]
+                unit.rivals.append(earlier)
+                earlier.followers.append(unit)
+                earlier.wanted_by |= set(unit.tasks)
+
+
+def _meetings(units: Sequence[Unit], walk: GlobWalk) -> dict[int, set[int]]:
+    """Which globs overlap. What a tree or a literal meets, the walk to its directory or path tells of all at once."""
+    found: dict[int, set[int]] = {unit.number: set() for unit in units}
+    index = GlobIndex()
+    patterns: dict[str, Unit] = {}
+    for unit in units:
+        glob = unit.glob
+        if glob.is_tree:
+            met = set(numbers(walk.leading_below(glob.literal_path)))
+        elif glob.is_literal:
+            met = set(numbers(walk.matching(glob.literal_path)))
+        else:
+            near = (patterns[id_] for id_ in index.candidates(_HERE, [glob]))
+            met = {other.number for other in near if overlap(other.glob, glob) is not None}
+            patterns[str(unit.number)] = unit
+            index = index.adding(_HERE, [glob], str(unit.number))
+        met.discard(unit.number)
+        found[unit.number] |= met
+        for number in met:
+            found[number].add(unit.number)
+    return found
+
+
+def find_holders(units: Iterable[Unit], files_of_task: Mapping[int, int]) -> None:
+    """Fill `holders`: first the task of whose files these are the larger part, so the one with fewer."""
+    for unit in units:
+        wanting = unit.wanted_by if unit.is_apart else unit.tasks
+        unit.holders = sorted(wanting, key=lambda task: (files_of_task.get(task, 0), task))
+
+
+def wanted_ones(ordered: Iterable[Unit]) -> list[Unit]:
+    """Without those that nobody holds: they were to be apart, and no task wants any of them."""
+    found = [unit for unit in ordered if unit.holders]
+    for unit in found:
+        unit.rivals = [rival for rival in unit.rivals if rival.holders]
+        unit.followers = [follower for follower in unit.followers if follower.holders]
+    return found
