@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from leasefs.core.paths import shown
 from leasefs.core.policy import Allowed, Reason
 from leasefs_cli.durations import in_words
-from leasefs_cli.lease_notes import freeze_words, recall_words
+from leasefs_cli.lease_notes import freeze_words, note_lines, recall_words
 from leasefs_cli.lease_rows import globs_of, until, who_is
 from leasefs_cli.waiter_rows import blockers_of, eta
 
@@ -71,7 +71,7 @@ def _who_has_it(verdict: Refused, claims: Claims) -> str:
         return "; ".join(map(_has_it, held))
     for lease in _held(claims.ours):
         if lease.get("recall"):
-            return recall_words(lease["lease"], lease["recall"])
+            return "; ".join(note_lines(lease))
         if lease["mode"] == "shared":
             return f"your lease {lease['lease']} {globs_of(lease)} is shared: it lets nobody write"
         if lease["state"] == "revoked":

@@ -6,31 +6,52 @@ Outside, this process renews by itself. Either way in threads of their own, whic
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import threading
 from typing import TYPE_CHECKING
 
 from leasefs.client import api
 from leasefs.core.errors import LeasefsError
+from leasefs_cli.lease_notes import recall_words
 from leasefs_cli.printing import tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from leasefs.client.sse import StreamEvent
     from leasefs_cli.place import Place
 
 # A session that is silent for 90 s counts as gone, whatever the TTL of its leases.
 LONGEST_INTERVAL_S = 20.0
 
 
-class Keeper:
-    """Keeps `leases` (LeaseAnswers) in use from `start` to `stop`."""
+# Who is stopped by one of these is told to go on when the ground is back.
+_PAUSES = frozenset({signal.SIGSTOP, signal.SIGTSTP})
 
-    def __init__(self, place: Place, leases: Sequence[api.Body], program: str) -> None:
+
+class Keeper:
+    """Keeps `leases` (LeaseAnswers) in use from `start` to `stop`.
+
+    `on_recall` is the signal that the command gets when one of them is recalled.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        leases: Sequence[api.Body],
+        program: str,
+        on_recall: signal.Signals | None = None,
+    ) -> None:
         self._place = place
         self._leases = leases
         self._program = program
         self._pid = 0
         self._stopped = threading.Event()
+        self._on_recall = on_recall
+        self._recalled: set[str] = set()
+        self._changing = threading.Lock()
 
     def start(self, pid: int) -> None:
         """Begin, in the name of process `pid`. What goes wrong is told on stderr; the command runs on."""
@@ -49,12 +70,47 @@ class Keeper:
         id_ = lease["lease"]
         try:
             for event in self._place.link.stream(self._use_of(id_)):
-                if event.type == "lost":
-                    self._warn(f"{id_} is lost: {event.data['reason']}")
-                elif event.type == "lapsed":
-                    self._warn(f"{id_} has lapsed: the ledger has not confirmed it in time")
+                self._hear(id_, event)
         except LeasefsError as error:
             self._warn(f"{id_} is no longer kept in use: {error.message}")
+
+    def _hear(self, use: str, event: StreamEvent) -> None:
+        """What befell the lease that `use` began with; it may have come back under another id."""
+        what, said = event.type, event.data
+        id_ = said.get("lease", use)
+        if what == "lost":
+            self._warn(f"{id_} is lost: {said['reason']}")
+        elif what == "lapsed":
+            self._warn(f"{id_} has lapsed: the ledger has not confirmed it in time")
+        elif what == "recalled":
+            self._recall(use, recall_words(id_, said["recall"]))
+        elif what == "yielded":
+            back = f"; it comes back by itself, as {said['claim']}" if said.get("claim") else ""
+            self._warn(f"{id_} is given up{back}")
+        elif what == "back":
+            self._tell(f"the ground is back, as {id_}")
+            self._ground_is_back(use)
+
+    def _recall(self, use: str, words: str) -> None:
+        self._tell(words)
+        with self._changing:
+            first = not self._recalled
+            self._recalled.add(use)
+        if first and self._on_recall is not None:
+            self._signal(self._on_recall)
+
+    def _ground_is_back(self, use: str) -> None:
+        """When none of the leases is away any more, whoever was stopped for them goes on."""
+        with self._changing:
+            self._recalled.discard(use)
+            over = not self._recalled
+        if over and self._on_recall in _PAUSES:
+            self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if not self._stopped.is_set():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, number)
 
     def _use_of(self, lease_id: str) -> api.Call:
         body = {"lease": lease_id, "pid": self._pid, "program": self._program}
@@ -78,10 +134,16 @@ class Keeper:
             except LeasefsError as error:
                 self._warn(f"leases not renewed, will try again: {error.message}")
                 continue
+            for kept in answer["renewed"]:
+                if kept.get("recall") and kept["lease"] not in self._recalled:
+                    self._recall(kept["lease"], recall_words(kept["lease"], kept["recall"]))
             for lost in answer["lost"]:
                 held.pop(lost["lease"], None)
                 self._warn(f"{lost['lease']} is lost: {lost['reason']}")
 
     def _warn(self, what: str) -> None:
+        self._tell(f"{what}; the command runs on, and what it writes there is refused")
+
+    def _tell(self, what: str) -> None:
         if not self._stopped.is_set():
-            tell(f"{what}; the command runs on, and what it writes there is refused")
+            tell(what)

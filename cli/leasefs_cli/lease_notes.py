@@ -49,8 +49,14 @@ def note_lines(lease: Answer) -> Iterator[str]:
 def _asked_for(lease: Answer) -> Iterator[str]:
     """Why and by when it must be given up, or that this is near."""
     ends_in_s = lease.get("hold_ends_in_s")
-    if lease.get("recall"):
-        yield recall_words(lease["lease"], lease["recall"])
+    recall = lease.get("recall")
+    if recall and lease["state"] == "revoked":
+        yield (
+            f"{lease['lease']} was recalled by {recall['by']} ({recall['reason']}) and is revoked: nothing may be written "
+            "under it; it comes back to its holder by itself"
+        )
+    elif recall:
+        yield recall_words(lease["lease"], recall)
     elif ends_in_s is not None and ends_in_s < _SOON_S:
         left = f"in {in_words(ends_in_s)}" if ends_in_s > 0 else "now"
         yield (

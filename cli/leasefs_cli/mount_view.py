@@ -31,6 +31,18 @@ def refusal_words(refusal: api.Body) -> str:
     return f"{refusal['operation']} by {by} at {at:%H:%M:%S}: {refusal['reason']}"
 
 
+def mount_recall_words(recall: api.Body) -> str:
+    """`L7 src/** is recalled by ann (why), to be given up within 25s; what to do next`."""
+    left_s = recall.get("yields_in_s")
+    when = f", to be given up within {in_words(left_s)}" if left_s is not None else ""
+    who = (
+        f"is recalled by {recall['by']}"
+        if left_s is not None
+        else f"was recalled by {recall['by']}"
+    )
+    return f"{recall['lease']} {' '.join(recall['globs'])} {who} ({recall['reason']}){when}; {recall['next']}"
+
+
 def say_trusted(leases: Iterable[api.Body]) -> None:
     """What the mount holds, by its own clock: this is what lets a write pass."""
     found = list(leases)

@@ -49,8 +49,10 @@ def forget_empty_shell(place: Place) -> None:
             end_shell_session(place.link, place.shell)
 
 
-def ids_named(place: Place, names: Sequence[str]) -> list[str]:
+def ids_named(place: Place, names: Sequence[str], *, waiting: bool = True) -> list[str]:
     """The ids that `names` mean, in that order, each once. Ids are not looked up: the ledger knows.
+
+    A glob may be that of a waiting claim, unless that makes no sense (`waiting`).
 
     Raises:
         UnknownLease: a glob that no own lease has.
@@ -59,7 +61,7 @@ def ids_named(place: Place, names: Sequence[str]) -> list[str]:
     globs = [name for name in names if not is_lease_id(name)]
     if not globs:
         return list(dict.fromkeys(names))
-    claims = own_claims(place)
+    claims = own_claims(place) if waiting else own_leases(place)
     wanted = {glob: understand(glob, place.roots, os.getcwd()).glob for glob in globs}
     canonical = set(wanted.values())
     ids: list[str] = []
@@ -69,8 +71,8 @@ def ids_named(place: Place, names: Sequence[str]) -> list[str]:
 
 
 def one_named(place: Place, name: str) -> str:
-    """The id of the one lease that `name` means. Raises as `ids_named`, InvalidRequest if it is several."""
-    ids = ids_named(place, [name])
+    """The id of the one held lease that `name` means. Raises as `ids_named`, InvalidRequest if it is several."""
+    ids = ids_named(place, [name], waiting=False)
     if len(ids) > 1:
         raise InvalidRequest(f"{name!r} is a glob of several leases ({', '.join(ids)}); name one")
     return ids[0]

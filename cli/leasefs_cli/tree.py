@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from leasefs.core.errors import InvalidRequest
 from leasefs.vcs.errors import VcsError
+from leasefs.vcs.gitdir import find_git
+from leasefs.vcs.head import head_commit
 from leasefs.vcs.territory import territory_of
 
 _MARKS = (".leasefs.toml", ".git")
@@ -35,5 +37,20 @@ def find_tree(path: str | None) -> Tree | None:
         return Tree(place, territory_of(root_fd, place).id)
     except VcsError as error:
         raise InvalidRequest(str(error), path=place) from error
+    finally:
+        os.close(root_fd)
+
+
+def checked_out(root: str) -> str:
+    """The commit that is checked out in the tree at `root`; "" if none is, or it cannot be told."""
+    root_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        git = find_git(root_fd)
+        if git is None:
+            return ""
+        with git:
+            return head_commit(git)
+    except VcsError:
+        return ""
     finally:
         os.close(root_fd)

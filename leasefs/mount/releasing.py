@@ -46,7 +46,8 @@ class ReleaseGate:
         Args:
             lease_id: which.
             key: the idempotency key of the request.
-            wishes: perhaps `require` (else what `.leasefs.toml` says), `dirty`, and a `note` for the next holder.
+            wishes: perhaps `require` (else what `.leasefs.toml` says), `dirty`, a `note` for the next holder, and
+                `again`, to have a recalled lease back.
 
         Raises:
             Dirty: there is work that is not committed, or not pushed if that is required. Nothing changed.
@@ -69,6 +70,7 @@ class ReleaseGate:
             dirty=dirty,
             note=wishes.get("note") or "",
             commit=commit,
+            again=wishes.get("again") == "true",
         )
 
     @property

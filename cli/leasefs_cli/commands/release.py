@@ -17,6 +17,7 @@ from leasefs_cli.place import holding_place
 from leasefs_cli.printing import say_json, tell
 from leasefs_cli.release_checks import Gate
 from leasefs_cli.teaching import json_option, teaching_command
+from leasefs_cli.tree import checked_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +63,11 @@ PATIENCE_S = 60.0
 @click.option(
     "--note", default="", metavar="TEXT", help="For the next holder, who is shown it once."
 )
+@click.option(
+    "--again",
+    is_flag=True,
+    help="If it was recalled, claim it again at once, behind those that it was recalled for.",
+)
 @click.option("--agent", metavar="NAME", help="Who you are outside a mount.")
 @json_option
 def command(
@@ -72,6 +78,7 @@ def command(
     keep: bool,
     force: bool,
     note: str,
+    again: bool,
     agent: str | None,
     as_json: bool,
 ) -> int:
@@ -99,6 +106,8 @@ def command(
     ids, strange = _ids(place, names, wish)
     gate = Gate(place) if dirty == "refuse" else None
     link = place.link
+    # A mount knows by itself what is checked out.
+    commit = "" if place.mount else checked_out(place.roots.mountpoint)
 
     def release(id_: str) -> api.Body:
         if id_ in strange:
@@ -107,7 +116,15 @@ def command(
         if gate is not None:
             gate.check(id_, require)
             asked = require or (gate.require if place.mount else None)
-        call = api.release(id_, key=new_key(), require=asked, dirty=dirty, note=note)
+        call = api.release(
+            id_,
+            key=new_key(),
+            require=asked,
+            dirty=dirty,
+            note=note,
+            commit=commit,
+            again=again,
+        )
         return link.send(call._replace(patience_s=PATIENCE_S) if place.mount else call)
 
     code = _each(ids, release, as_json=as_json)

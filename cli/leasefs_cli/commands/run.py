@@ -16,9 +16,12 @@ from leasefs_cli.own_claims import forget_empty_shell, own_leases
 from leasefs_cli.place import acting_place, ground_here
 from leasefs_cli.printing import tell
 from leasefs_cli.release_checks import Gate
+from leasefs_cli.signal_names import SignalName
 from leasefs_cli.teaching import json_option, teaching_command
 
 if TYPE_CHECKING:
+    import signal
+
     from leasefs.client import api
     from leasefs_cli.claiming import Claimed, WishOptions
     from leasefs_cli.place import Place
@@ -40,6 +43,10 @@ if TYPE_CHECKING:
             "queue first if need be",
         ),
         ("leasefs run -- ./slow-generator", "keep what you hold already while it runs"),
+        (
+            "leasefs run --claim src --priority background --on-recall STOP -- ./improve-for-ever",
+            "a background loop that stands still while somebody else needs the ground",
+        ),
     ],
 )
 @click.option(
@@ -49,12 +56,20 @@ if TYPE_CHECKING:
     multiple=True,
     help="Claim this first and release it afterwards; several make one claim.",
 )
+@click.option(
+    "--on-recall",
+    type=SignalName(),
+    metavar="SIGNAL",
+    help="Send the command this signal (TERM, USR1, ...) when a lease is recalled. After STOP or TSTP it gets CONT "
+    "when the ground is back.",
+)
 @claim_options
 @json_option
 @click.argument("command_line", metavar="CMD [ARGS]...", nargs=-1, required=True)
 def command(
     globs: tuple[str, ...],
     command_line: tuple[str, ...],
+    on_recall: signal.Signals | None,
     agent: str | None,
     as_json: bool,
     **wish: Unpack[WishOptions],
@@ -69,17 +84,21 @@ def command(
 
     If a lease is lost meanwhile (revoked, or taken after a long sleep of the machine) this is told on
     stderr and the command runs on: what it writes there is refused by the mount.
+
+    If a lease is recalled, that is told on stderr too: by whom, why, until when, and how to ask for more time. It is
+    given up when no file is open for writing there and all is committed, at the deadline at the latest, and comes
+    back by itself afterwards.
     """
     if not globs:
         place = acting_place(agent)
-        return _run(place, _held(place), command_line)
+        return _run(place, _held(place), command_line, on_recall)
     wanted = wish_of(globs, wish)
     ground = ground_here(agent)
     meanings = understood(ground.roots, wanted)
     place = ground.enter()
     with claimed(place, wanted, meanings, quiet=False, as_json=as_json) as granted:
         try:
-            return _run(place, [granted.lease], command_line)
+            return _run(place, [granted.lease], command_line, on_recall)
         finally:
             _give_back(place, granted)
 
@@ -94,8 +113,13 @@ def _held(place: Place) -> list[api.Body]:
     return held
 
 
-def _run(place: Place, leases: list[api.Body], command_line: tuple[str, ...]) -> int:
-    keeper = Keeper(place, leases, os.path.basename(command_line[0]))
+def _run(
+    place: Place,
+    leases: list[api.Body],
+    command_line: tuple[str, ...],
+    on_recall: signal.Signals | None,
+) -> int:
+    keeper = Keeper(place, leases, os.path.basename(command_line[0]), on_recall)
     try:
         return run_child(command_line, keeper.start)
     finally:

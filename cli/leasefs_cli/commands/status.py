@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.client import api
 from leasefs.client.clock import BoottimeClock
 from leasefs.core.errors import LedgerUnavailable
 from leasefs_cli.commands.ledger_status import ledger_fields
 from leasefs_cli.intent_rows import counts, counts_in_words
+from leasefs_cli.lease_notes import say_notes
 from leasefs_cli.lease_rows import say_leases, say_sessions
-from leasefs_cli.mount_view import refusal_words, say_trusted
+from leasefs_cli.mount_view import mount_recall_words, refusal_words, say_trusted
 from leasefs_cli.place import view
 from leasefs_cli.printing import printable, say, say_fields, say_json
 from leasefs_cli.teaching import json_option, teaching_command
@@ -61,9 +62,18 @@ def _show_ledger(seen: View, *, as_json: bool) -> None:
 
 def _show_mount(seen: View, mount: MountFound, *, as_json: bool) -> None:
     mine = seen.link.send(api.mount())
-    ledger, waiting, uncommitted = _ledger_of(seen, mount)
+    said = _ledger_of(seen, mount)
+    ledger, waiting, uncommitted = said.status, said.waiting, said.uncommitted
     if as_json:
-        say_json({"mount": mine, "waiting": waiting, "ledger": ledger, "uncommitted": uncommitted})
+        say_json(
+            {
+                "mount": mine,
+                "waiting": waiting,
+                "ledger": ledger,
+                "uncommitted": uncommitted,
+                "leases": said.leases,
+            }
+        )
         return
     where = mount.mountpoint
     if mount.source and mount.source != mount.mountpoint:
@@ -80,26 +90,37 @@ def _show_mount(seen: View, mount: MountFound, *, as_json: bool) -> None:
     )
     say("")
     say_trusted(mine["leases"])
+    say_notes({**lease, "recall": None} for lease in said.leases)
+    for recall in mine.get("recalls", ()):
+        say(printable(mount_recall_words(recall)))
     if waiting:
         say("")
         say_waiters(waiting)
     _show_refusals(mine["refusals"])
 
 
-def _ledger_of(seen: View, mount: MountFound) -> tuple[api.Body, list[api.Body], api.Body | None]:
-    """The ledger's status, this session's waiting claims, and how much the agent has uncommitted.
+class _Said(NamedTuple):
+    """What the ledger says of the session: its own status, what waits and is held, how much is uncommitted."""
 
-    With the ledger away: why, none, and None.
-    """
+    status: api.Body
+    waiting: list[api.Body]
+    leases: list[api.Body]
+    uncommitted: api.Body | None
+
+
+def _ledger_of(seen: View, mount: MountFound) -> _Said:
+    """With the ledger away: why, and nothing else."""
     try:
         status = seen.link.send(api.status())
         waiters = seen.link.send(api.queue(seen.territory))["waiters"]
+        leases = seen.link.send(api.leases(seen.territory))["leases"]
         uncommitted = counts(seen, mount.agent, BoottimeClock().wall_s())
     except LedgerUnavailable as error:
-        return {"url": mount.ledger, "error": error.message}, [], None
-    return (
+        return _Said({"url": mount.ledger, "error": error.message}, [], [], None)
+    return _Said(
         {"url": mount.ledger, **status},
         [waiter for waiter in waiters if waiter["session"] == mount.session],
+        [lease for lease in leases if lease["session"] == mount.session],
         uncommitted,
     )
 
