@@ -28,6 +28,10 @@ log = logging.getLogger(__name__)
 _RETRY_S = (0.1, 5.0)
 
 
+async def _at_once() -> None:
+    """Nothing to wait for."""
+
+
 @dataclass(eq=False)
 class _Asked:
     """A delegation whose outcome is not known. `again` says that it may have been decided already."""
@@ -83,10 +87,17 @@ class Delegations:
 
     # -- what is asked --------------------------------------------------------------------------
 
-    async def delegate(self, lease_id: str, key: str, wishes: Mapping[str, Any]) -> api.Body:
+    async def delegate(
+        self,
+        lease_id: str,
+        key: str,
+        wishes: Mapping[str, Any],
+        ready: Callable[[], Awaitable[None]] = _at_once,
+    ) -> api.Body:
         """Give a part of a lease away; nothing is written there from this moment (LeaseAnswer of the part).
 
-        `wishes` are what `api_scheduling.delegate` takes besides.
+        `wishes` are what `api_scheduling.delegate` takes besides. `ready` is awaited before the ledger is asked; if it
+        raises, all is as before.
 
         Raises:
             UnknownLease: the lease is not held here.
@@ -102,6 +113,7 @@ class Delegations:
             call = api_scheduling.delegate(lease_id, key=key, **wishes)
             asked = self._asked[key] = _Asked(call, Carved(lease_id, globs, str(wishes["to"])))
             self._trust.carve(asked.carved)
+            await self._prepared(key, asked, ready)
         try:
             return await self._ask(key, asked)
         except LedgerUnavailable as error:
@@ -112,6 +124,18 @@ class Delegations:
             ) from error
         finally:
             self._woken.set()
+
+    async def _prepared(
+        self, key: str, asked: _Asked, ready: Callable[[], Awaitable[None]]
+    ) -> None:
+        asked.in_flight = True  # nobody else is to ask for it now
+        try:
+            await ready()
+        except BaseException:
+            self._refused(key, asked, again=False)
+            raise
+        finally:
+            asked.in_flight = False
 
     async def _ask(self, key: str, asked: _Asked) -> api.Body:
         """Raises LedgerUnavailable, with which nothing is settled, or what the ledger refused."""

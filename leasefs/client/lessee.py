@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from leasefs.client.ids import Credentials
     from leasefs.client.transport import Transport
+    from leasefs.core.carving import Carved
     from leasefs.core.clock import Clock
     from leasefs.core.held import HeldView
     from leasefs.core.policy import RefusalRecord
@@ -155,6 +156,10 @@ class Lessee:
     def refused(self, refusal: RefusalRecord) -> None:
         """For the ledger's history; never blocks."""
         self._refusals.add(refusal)
+
+    def when_given(self, call: Callable[[Carved], None]) -> None:
+        """Have `call` hear of each part of our ground that is given away for certain."""
+        self.delegations.given = call
 
     # -- the session ----------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from leasefs.client.lessee import Lessee
     from leasefs.client.transport import Transport
+    from leasefs.mount.delegating import Delegating
     from leasefs.mount.refusals import RefusalLog
 
 Release = Callable[[str, str, Mapping[str, str]], Awaitable[api.Body]]
@@ -90,7 +91,7 @@ class ControlServer:
     """Answers the requests. `about` are the facts of `mount.json`; `tree_uid` owns the tree's root.
 
     `release` gives a lease back, by its id, an idempotency key, and what `api.release` takes besides; `look` brings
-    the ledger up to date about what is uncommitted.
+    the ledger up to date about what is uncommitted; `delegating` gives parts away and shares whole leases.
 
     `revive`, if given, may start a ledger when there is none, and raises what `Transport.send` raises.
     """
@@ -104,12 +105,14 @@ class ControlServer:
         tree_uid: int,
         release: Release,
         look: Callable[[], Awaitable[None]],
+        delegating: Delegating,
         revive: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.tree_uid = tree_uid
         self._lessee = lessee
         self._release = release
         self._look = look
+        self._delegating = delegating
         self._revive = revive
         self._giving_back = GivingBack(lessee)
         # Hears of each lease that somebody claimed here.
@@ -148,18 +151,33 @@ class ControlServer:
         match parts:
             case ["mount", *rest]:
                 return await self._mount(request, "/".join(rest))
-            case ["leases"] if request.method == "POST":
-                return await self._claim(request)
-            case ["leases", lease_id]:
-                return await self._lease(request, lease_id)
-            case ["leases", lease_id, "more-time"] if request.method == "POST":
-                return 200, await self._lessee.more_time(lease_id, _extra_s(request))
+            case ["leases", *rest]:
+                return await self._leases(request, rest)
             case ["rescues", rescue_id] if request.method == "DELETE":
                 return 200, await self._forward(api.drop_rescue(rescue_id))
             case ["rescues", rescue_id]:
                 return await self._drop_rescue(request, rescue_id)
             case [read] if read in _READS:
                 return await self._read(request, read)
+        raise NotFound(f"{request.path} is not served by a mount; ask the ledger itself")
+
+    async def _leases(self, request: Request, rest: list[str]) -> Answer:
+        body = request.body or {}
+        match request.method, rest:
+            case "POST", []:
+                return await self._claim(request)
+            case "GET", []:
+                return await self._read(request, "leases")
+            case _, [lease_id]:
+                return await self._lease(request, lease_id)
+            case "POST", [lease_id, "more-time"]:
+                return 200, await self._lessee.more_time(lease_id, _extra_s(request))
+            case "POST", [lease_id, "delegate"]:
+                return 201, await self._delegating.delegate(lease_id, body)
+            case "POST", [lease_id, "downgrade"]:
+                return 200, await self._delegating.downgrade(lease_id, body)
+            case _, [] | [_, "more-time" | "delegate" | "downgrade"]:
+                raise _wrong_method(request)
         raise NotFound(f"{request.path} is not served by a mount; ask the ledger itself")
 
     # -- leases ---------------------------------------------------------------------------------
@@ -257,6 +275,7 @@ class ControlServer:
                 lease_facts(lease, now_s, lessee.kept_by(lease.token))
                 for lease in lessee.view.leases
             ],
+            "delegations": self._delegating.facts(),
             "recalls": [recall_facts(recall, now_s) for recall in lessee.recalls],
             "refusals": [refusal_facts(record) for record in self._refusals.newest_first()],
         }

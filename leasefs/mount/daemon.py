@@ -29,6 +29,7 @@ from leasefs.core.errors import InvalidRequest, LeasefsError, LedgerUnavailable,
 from leasefs.mount.control_files import control_files
 from leasefs.mount.control_http import listen, serve_http
 from leasefs.mount.control_server import ControlServer, refusal
+from leasefs.mount.delegating import Delegating
 from leasefs.mount.foreign_writes import ForeignWrites
 from leasefs.mount.mountpoint import MountOptions, check
 from leasefs.mount.recall_hook import RecallHook
@@ -114,6 +115,7 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
             recalling = Recalling(lessee, work, releases, hook)
             refusals.explainers.append(recalling.explain)
             work.yielded = recalling.yielded
+            delegating = Delegating(lessee, work, releases)
             control = ControlServer(
                 lessee,
                 link,
@@ -122,6 +124,7 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
                 tree.owner_uid,
                 releases.release,
                 releases.look,
+                delegating,
                 revive,
             )
             control.claimed = unleased.claimed_on_purpose
@@ -137,6 +140,7 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
                     foreign,
                     unleased,
                     recalling,
+                    delegating,
                 )
             await work.end()
     finally:
@@ -156,6 +160,7 @@ async def _serve_all(
     foreign: ForeignWrites,
     unleased: Unleased,
     recalling: Recalling,
+    delegating: Delegating,
 ) -> None:
     listener = listen(parse_url(about["control"]).socket_path, control.tree_uid)
     with contextlib.ExitStack() as until_the_end:
@@ -175,7 +180,7 @@ async def _serve_all(
             nursery.start_soon(unleased.run)
             nursery.start_soon(recalling.run)
             nursery.start_soon(serve_http, listener, control.handle, refusal)
-            contents = _contents(lessee, refusals, about, foreign)
+            contents = _contents(lessee, refusals, about, foreign, delegating)
             await serve(
                 options,
                 lessee,
@@ -191,7 +196,11 @@ async def _serve_all(
 
 
 def _contents(
-    lessee: Lessee, refusals: RefusalLog, about: dict[str, Any], foreign: ForeignWrites
+    lessee: Lessee,
+    refusals: RefusalLog,
+    about: dict[str, Any],
+    foreign: ForeignWrites,
+    delegating: Delegating,
 ) -> dict[str, Callable[[], bytes]]:
     """The files of `.leasefs/`."""
     return {
@@ -199,6 +208,8 @@ def _contents(
         "mount.json": lambda: _json_file(about | foreign.facts()),
         **control_files(lessee, refusals, lessee.kept_by),
         **foreign.found.files(),
+        "delegations": lambda: delegating.lines().encode(),
+        "delegations.json": lambda: _json_file(delegating.facts()),
         "recalls": lambda: _recalls(lessee).encode(),
         "recalls.json": lambda: _json_file(
             [recall_facts(one, lessee.now_s()) for one in lessee.recalls]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasefs.core.carving import Carved
     from leasefs.core.held import HeldView
     from leasefs.core.policy import RefusalRecord
 
@@ -39,4 +42,8 @@ class Holdings(Protocol):
 
     def refused(self, refusal: RefusalRecord) -> None:
         """An operation was refused; for the ledger's history (P11)."""
+        ...
+
+    def when_given(self, call: Callable[[Carved], None]) -> None:
+        """Have `call` hear of each part that is given away for certain: what is open there is dead from then on."""
         ...

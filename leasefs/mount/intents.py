@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from leasefs.client.process import program_name
 from leasefs.core.paths import text
 from leasefs.core.policy import Op, Place, Target
+from leasefs.core.uncommitted import lies_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from leasefs.core.globs import Glob
     from leasefs.core.held import HeldLease
     from leasefs.mount.journal import Journal, Note
 
@@ -272,9 +274,19 @@ class IntentLog:
     def __len__(self) -> int:
         return len(self._known)
 
-    def dirty_of(self, token: int) -> list[bytes]:
-        """The paths that are uncommitted under the lease with this token, as far as is known."""
-        return [p for p, one in self._known.items() if one.token == token and not one.commit]
+    def dirty_of(self, token: int, globs: Sequence[Glob] = ()) -> list[bytes]:
+        """The paths that are uncommitted under the lease with this token, as far as is known.
+
+        With `globs` only those that they match; a directory that moved may hold such paths, and counts.
+        """
+        found = [p for p, one in self._known.items() if one.token == token and not one.commit]
+        return [p for p in found if not globs or lies_on(p, globs)]
+
+    def new_token(self, old: int, new: int) -> None:
+        """The lease with one token has another one now."""
+        for one in self._known.values():
+            if one.token == old:
+                one.token = new
 
     def is_dirty(self, path: bytes) -> bool:
         """Whether the path is known, and not committed."""

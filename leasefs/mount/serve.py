@@ -19,6 +19,7 @@ from leasefs.core.errors import NotMounted
 from leasefs.mount.changes import ChangeLog
 from leasefs.mount.connection import connect, raise_read_ahead
 from leasefs.mount.control_dir import ControlDir
+from leasefs.mount.delegating import cut_off
 from leasefs.mount.fsmonitor import finder, finder_of_all
 from leasefs.mount.gate import Gate
 from leasefs.mount.git_guard import GitGuard
@@ -176,6 +177,7 @@ async def serve(
         if gate.obtainer is not None:
             tree.readings = Readings()
         pump = Pump(handshake, notices.begin)
+        holdings.when_given(partial(cut_off, tree))
         _init(Operations(tree, xattrs=options.xattrs), handshake.libfuse_fd, pump, options)
         beside = Beside(
             [

@@ -28,7 +28,7 @@ from leasefs.vcs.errors import VcsError
 from leasefs.vcs.worktree import WorkTree
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
     from leasefs.client.lessee import Lessee
     from leasefs.client.transport import Transport
@@ -140,6 +140,8 @@ class Work:
     async def run(self) -> None:
         """Report, look, rescue and recover, until cancelled."""
         self._lessee.guard_ground(self._before_adopting, self._before_leaving)
+        self._lessee.downgrades.before = self._tell
+        self._lessee.downgrades.moved = self.intents.new_token
         async with trio.open_nursery() as nursery:
             for task in (
                 self.report.run,
@@ -207,7 +209,7 @@ class Work:
         return (
             reason is not None
             and token not in self._seen_to
-            and not reason.startswith(("released", "recalled"))
+            and not reason.startswith(("released", "recalled", "upgraded"))
         )
 
     async def _keep_lost(self, token: int) -> None:
@@ -235,8 +237,26 @@ class Work:
         if scope.cancelled_caught:
             log.error("what others left below %s is not kept: it took too long", " ".join(globs))
 
-    async def _keep(self, token: int, lease_id: str, reason: str, *, ends: bool = False) -> str:
-        """Rescue what is uncommitted under a lease; returns the rescue's id, "" if there is none."""
+    async def _tell(self) -> None:
+        """Tell the ledger all that is known here, as far as it answers."""
+        try:
+            await self.flush()
+        except LeasefsError as error:
+            log.info("the ledger is told later: %s", error.message)
+
+    async def _keep(
+        self,
+        token: int,
+        lease_id: str,
+        reason: str,
+        *,
+        ends: bool = False,
+        globs: Sequence[Glob] = (),
+    ) -> str:
+        """Rescue what is uncommitted under a lease, perhaps only below some globs.
+
+        Returns the rescue's id, "" if there is none.
+        """
         async with self._keeping:
             await self.look()
             try:
@@ -244,10 +264,10 @@ class Work:
             except LeasefsError as error:
                 # Told of the rescue first, the ledger would hear of its paths as changed again.
                 log.info("a rescue is made before its paths are told: %s", error.message)
-            paths = self.intents.dirty_of(token)
+            paths = self.intents.dirty_of(token, globs)
             identity = self._lessee.identity
-            globs = self._globs.get(token, ())
-            owner = Owner(lease_id, token, identity.agent, identity.harness, globs)
+            ground = tuple(glob.text for glob in globs) or self._globs.get(token, ())
+            owner = Owner(lease_id, token, identity.agent, identity.harness, ground)
             made = await self._rescuer.rescue(owner, paths, reason, ends=ends)
             if made is None:
                 return ""
@@ -263,6 +283,12 @@ class Work:
         except VcsError as error:
             log.warning("git cannot be asked, so all that changed counts as uncommitted: %s", error)
             return {}
+
+    async def keep_part(
+        self, lease: HeldLease, globs: Sequence[Glob], reason: str, *, ends: bool
+    ) -> None:
+        """Keep what is uncommitted under a lease on a part of its ground; `ends` says that its intents are over."""
+        await self._keep(lease.token, lease.lease_id, reason, ends=ends, globs=globs)
 
     async def keep_and_end(self, lease: HeldLease, reason: str) -> str:
         """Keep what is uncommitted under a lease that its holder leaves so; its intents are over.

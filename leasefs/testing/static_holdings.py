@@ -14,8 +14,9 @@ from leasefs.core.lease import Mode
 from leasefs.core.paths import text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from leasefs.core.carving import Carved
     from leasefs.core.policy import RefusalRecord
 
 
@@ -48,6 +49,7 @@ class StaticHoldings:
     written: dict[int, float] = field(default_factory=dict)
     refusals: list[RefusalRecord] = field(default_factory=list)
     asked: int = 0
+    given: Callable[[Carved], None] = lambda _: None
     redirects: list[str] = field(default_factory=list)
     _next_use: int = 1
 
@@ -87,3 +89,7 @@ class StaticHoldings:
     def refused(self, refusal: RefusalRecord) -> None:
         """Keep a refusal."""
         self.refusals.append(refusal)
+
+    def when_given(self, call: Callable[[Carved], None]) -> None:
+        """Keep it for the test to call."""
+        self.given = call
