@@ -47,13 +47,22 @@ def two(tree: str, world: World) -> Iterator[Two]:
 def test_who_is_refused_learns_who_recalled_the_ground_and_that_it_comes_back(two: Two) -> None:
     loop, person = two.loop, two.person
     loop.claim("src/**", ttl_s=600)
+    fd = os.open(f"{loop.root}/src/b", os.O_WRONLY)
     granted(person, urgent(person, "src/**"))
     again = recall_is(loop, "waiting")["again"]
+    with pytest.raises(OSError, match="Stale"):
+        os.write(fd, b"late")
+    os.close(fd)
     with pytest.raises(PermissionError):
         loop.write("src/a")
-    (refusal,) = loop.control.send(api.mount())["refusals"]
-    assert refusal["next"].startswith("recalled by person: person claimed src/**")
-    assert f"it comes back to you as {again}" in refusal["next"]
+    refusals = loop.control.send(api.mount())["refusals"]
+    assert [(one["path"], one["errno"]) for one in refusals] == [
+        ("src/a", "EACCES"),
+        ("src/b", "ESTALE"),
+    ]
+    for refusal in refusals:
+        assert refusal["next"].startswith("recalled by person: person claimed src/**")
+        assert f"it comes back to you as {again}" in refusal["next"]
     with pytest.raises(PermissionError):
         loop.write("beside")
     refusal = loop.control.send(api.mount())["refusals"][0]
