@@ -11,23 +11,35 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+import stat
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from leasefs.client.paths import private_dir, state_dir
+from leasefs.mount.journal_lines import Note, read_line, to_line
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
-Note = dict[str, Any]
+__all__ = [
+    "DeadJournal",
+    "Header",
+    "Journal",
+    "Left",
+    "Note",
+    "dead_journals",
+    "journals_dir",
+    "remove_drafts",
+    "untold_of_others",
+]
+
 
 _SUFFIX = ".journal"
 # Its name while it is written, which nobody takes for that of a dead mount's.
 _DRAFT = ".new"
 _VERSION = 1
-_TO_LOCK = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-_TO_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_TO_LOCK = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_TO_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # What the ledger has answered is cut off at the front once there is this much of it.
 _CUT_FROM_BYTES = 1 << 20
 
@@ -45,11 +57,15 @@ class Header(NamedTuple):
 
 
 class Left(NamedTuple):
-    """What a dead mount's journal holds: what the ledger has not answered, oldest first; and all its leases."""
+    """What a dead mount's journal holds: what the ledger has not answered, oldest first; and all its leases.
+
+    `damaged`: how many lines say nothing.
+    """
 
     header: Header
     notes: list[Note]
     tokens: frozenset[int]
+    damaged: int = 0
 
 
 def journals_dir(tree: str) -> str:
@@ -124,7 +140,7 @@ class Journal:
         os.close(self._fd)
 
     def _write(self, line: Note) -> None:
-        raw = _line(line)
+        raw = to_line(line)
         done = os.write(self._fd, raw)
         self._size_bytes += done
         if done < len(raw):
@@ -156,7 +172,7 @@ class DeadJournal:
             lines = file.read().split(b"\n")[
                 :-1
             ]  # what follows the last newline was never finished
-        return _left([_read(line) for line in lines])
+        return _left([read_line(line) for line in lines])
 
     def remove(self) -> None:
         """The ledger has all of it, whoever told it: two mounts that begin at once may both have."""
@@ -175,13 +191,26 @@ def dead_journals(directory: str) -> Generator[DeadJournal, None, None]:
     names = [name for name in os.listdir(directory) if name.endswith(_SUFFIX)]
     for name in sorted(names, key=lambda name: _begun_ns(os.path.join(directory, name))):
         path = os.path.join(directory, name)
-        with contextlib.suppress(FileNotFoundError):
-            fd = os.open(path, _TO_LOCK)
-            if _lock(fd) and _is_at(fd, path):
-                with DeadJournal(path, fd) as dead:
-                    yield dead
-            else:
-                os.close(fd)
+        fd = _opened(path, _TO_LOCK)
+        if fd is None:
+            continue
+        if _lock(fd) and _is_at(fd, path):
+            with DeadJournal(path, fd) as dead:
+                yield dead
+        else:
+            os.close(fd)
+
+
+def _opened(path: str, flags: int) -> int | None:
+    """None if it is gone, or is no file of ours: whoever put that there must not keep a tree from being mounted."""
+    try:
+        fd = os.open(path, flags)
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    return None
 
 
 def _begun_ns(path: str) -> int:
@@ -199,12 +228,13 @@ def untold_of_others(directory: str, own_session: str) -> list[Left]:
     found: list[Left] = []
     for name in sorted(os.listdir(directory)):
         if name.endswith(_SUFFIX) and name != own_session + _SUFFIX:
-            with contextlib.suppress(FileNotFoundError):
-                fd = os.open(os.path.join(directory, name), _TO_READ)
-                with open(fd, "rb") as file:
-                    left = _untold(file.read())
-                if left is not None and left.notes:
-                    found.append(left)
+            fd = _opened(os.path.join(directory, name), _TO_READ)
+            if fd is None:
+                continue
+            with open(fd, "rb") as file:
+                left = _untold(file.read())
+            if left is not None and left.notes:
+                found.append(left)
     return found
 
 
@@ -213,12 +243,12 @@ def _untold(raw: bytes) -> Left | None:
     first, *others = raw.split(b"\n")[:-1] or [b""]
     lines: list[Note] = []
     answered = 0
-    for line in map(_read, reversed(others)):
+    for line in map(read_line, reversed(others)):
         answered = max(answered, line.get("answered", 0))
         if line.get("n", answered + 1) <= answered:
             break
         lines.append(line)
-    left = _left([_read(first), *reversed(lines)])
+    left = _left([read_line(first), *reversed(lines)])
     return left and left._replace(tokens=frozenset(note["token"] for note in left.notes))
 
 
@@ -227,12 +257,13 @@ def remove_drafts(directory: str) -> None:
     for name in os.listdir(directory):
         if name.endswith(_SUFFIX + _DRAFT):
             path = os.path.join(directory, name)
-            with contextlib.suppress(FileNotFoundError):
-                fd = os.open(path, _TO_LOCK)
-                # Whoever has written its first line has locked it before.
-                if os.fstat(fd).st_size and _lock(fd) and _is_at(fd, path):
-                    os.unlink(path)
-                os.close(fd)
+            fd = _opened(path, _TO_LOCK)
+            if fd is None:
+                continue
+            # Whoever has written its first line has locked it before.
+            if os.fstat(fd).st_size and _lock(fd) and _is_at(fd, path):
+                os.unlink(path)
+            os.close(fd)
 
 
 def _begin(path: str, header: Header, lines: Iterable[Note] = ()) -> int:
@@ -244,7 +275,7 @@ def _begin(path: str, header: Header, lines: Iterable[Note] = ()) -> int:
     fd = os.open(draft, flags, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        raw = b"".join(map(_line, ({"journal": _VERSION, **header._asdict()}, *lines)))
+        raw = b"".join(map(to_line, ({"journal": _VERSION, **header._asdict()}, *lines)))
         _write_whole(fd, raw, draft)
         os.replace(draft, path)
     except BaseException:
@@ -276,19 +307,6 @@ def _is_at(fd: int, path: str) -> bool:
     return os.path.samestat(found, os.fstat(fd))
 
 
-def _line(facts: Note) -> bytes:
-    # ASCII: names that are not UTF-8 are lone surrogates, which only their escapes can carry.
-    return json.dumps(facts, separators=(",", ":")).encode("ascii") + b"\n"
-
-
-def _read(line: bytes) -> Note:
-    try:
-        facts = json.loads(line)
-    except ValueError:
-        return {}
-    return facts if isinstance(facts, dict) else {}
-
-
 def _left(lines: list[Note]) -> Left | None:
     if not lines or lines[0].get("journal") != _VERSION:
         return None
@@ -300,4 +318,4 @@ def _left(lines: list[Note]) -> Left | None:
     notes = [line for line in lines if "n" in line]
     tokens = {note["token"] for note in notes}.union(*(line.get("tokens", ()) for line in lines))
     left = [{key: n[key] for key in n if key != "n"} for n in notes if n["n"] > answered]
-    return Left(header, left, frozenset(tokens))
+    return Left(header, left, frozenset(tokens), lines.count({}))

@@ -127,6 +127,8 @@ class Recovery:
     async def _replay(self, left: Left) -> None:
         await tell(self._send, left.header, left.notes, recovered=True)
         log.warning("recovered %d notes of %s's mount", len(left.notes), left.header.agent)
+        if left.damaged:
+            log.error("%d lines of its journal are damaged: what they said is lost", left.damaged)
 
     async def _uncommitted(self, dead_tokens: frozenset[int]) -> list[api.Body]:
         """What the ledger has of this tree under leases that no live mount looks after."""

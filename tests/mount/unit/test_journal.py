@@ -243,3 +243,51 @@ def test_kill_9_loses_no_note_that_was_made(tmp_path: Path) -> None:
         (notes,) = _left(directory)
         assert notes[:said] == _notes(said)
         assert len(notes) <= said + 1
+
+
+DAMAGED = [
+    b'{"answered":"zz"}',
+    b'{"answered":null}',
+    b'{"answered":1e999}',
+    b'{"tokens":7}',
+    b'{"tokens":[[]]}',
+    b'{"n":"x","path":"f","token":7}',
+    b'{"n":99,"path":5,"token":7}',
+    b'{"n":99,"path":"f"}',
+    b'{"n":99,"path":"f","token":true}',
+    b'{"n":99,"path":"../f","token":7}',
+    b'{"n":99,"path":"","token":7}',
+    b'{"n":99,"path":"f","token":7,"other":{}}',
+    b'{"n":99,"path":"f","token":7,"wall_s":NaN}',
+    b'{"n":99,"path":"\\ud800","token":7}',
+    b"[" * 100_000,
+    b"\0\xff",
+    b"null",
+]
+
+
+@pytest.mark.parametrize("line", DAMAGED, ids=lambda line: line[:40].decode(errors="replace"))
+def test_a_line_that_has_rotted_does_not_hold_up_the_others(tmp_path: Path, line: bytes) -> None:
+    live = Journal(str(tmp_path), HEADER)
+    (before, after) = _notes(2)
+    live.note(before)
+    os.write(live._fd, line + b"\n")
+    live.note(after)
+    _abandon(live)
+    assert _left(tmp_path) == [[before, after]]
+    (untold,) = untold_of_others(str(tmp_path), "another")
+    assert untold.notes == [before, after]
+
+
+def test_what_is_no_file_is_no_journal(tmp_path: Path) -> None:
+    """Nobody waits for a FIFO's other end, and no link is followed."""
+    (tmp_path / "directory.journal").mkdir()
+    os.mkfifo(tmp_path / "fifo.journal")
+    os.mkfifo(tmp_path / "fifo.journal.new")
+    (tmp_path / "link.journal").symlink_to("/etc/passwd")
+    live = Journal(str(tmp_path), HEADER)
+    live.note(*_notes(1))
+    _abandon(live)
+    remove_drafts(str(tmp_path))
+    assert len(untold_of_others(str(tmp_path), "another")) == 1
+    assert _left(tmp_path) == [_notes(1)]
