@@ -126,6 +126,7 @@ _UNLEASED = {
     "beside": "saw beside all mounts",
     "git": "git left it other than HEAD, and no lease covers it",
     "commit": "a commit got past the hooks: ",
+    "observed": "observed, no lease covers it",
 }
 
 

@@ -222,8 +222,8 @@ def report_foreign_writes(
 ) -> Call:
     """What changed in a tree that no lease stood for: `{path, what, wall_s}` (ForeignAnswer).
 
-    `how` is beside (all mounts), git (it moved history there) or commit (one that got past the hooks), and
-    `about` names that command or commit. `events_lost`: the kernel dropped events, and these are what was
+    `how` is beside (all mounts), git (it moved history there), commit (one that got past the hooks) or observed (by a
+    mount that refuses nothing), and `about` names that command or commit. `events_lost`: the kernel dropped events, and these are what was
     found different afterwards.
     """
     body: Body = {"tree": tree, "changes": list(changes), "how": how, "about": about}

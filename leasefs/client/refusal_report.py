@@ -103,6 +103,8 @@ class RefusalReport:
 
 def _told(refusal: RefusalRecord) -> api.Body:
     """As `WriteRefused` of leasefs.core.events."""
+    # A ledger from before it knew what is observed takes nothing that it does not know.
+    observed = {"observed": True} if refusal.observed else {}
     return {
         "path": text(refusal.path),
         "op": refusal.op.value,
@@ -111,4 +113,5 @@ def _told(refusal: RefusalRecord) -> api.Body:
         "pid": refusal.pid,
         "program": refusal.program,
         "wall_s": refusal.wall_s,
+        **observed,
     }

@@ -226,7 +226,7 @@ class Expired(Event, frozen=True, tag="expired"):
 
 
 class WriteRefused(Struct, frozen=True):
-    """A change that a mount did not let through (P10)."""
+    """A change that a mount did not let through (P10), or would not have, had it not only `observed`."""
 
     path: str
     op: str
@@ -235,6 +235,7 @@ class WriteRefused(Struct, frozen=True):
     pid: int
     program: str
     wall_s: float
+    observed: bool = False
 
 
 class WritesRefused(Event, frozen=True, tag="writes-refused"):

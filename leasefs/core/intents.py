@@ -60,6 +60,8 @@ class Unleased(StrEnum):
     """Git moved history through a mount, and the path then differs from HEAD."""
     COMMIT = "commit"
     """A commit holds it, which got past the hooks."""
+    OBSERVED = "observed"
+    """Through a mount that refuses nothing (unleased policy `observe`)."""
 
 
 class Require(StrEnum):

@@ -137,7 +137,7 @@ class RefusalRecord:
     """A refusal as it is told to people and to the ledger's history (P10, P11).
 
     `pid` and `program` are of the process that was refused (0 and empty if unknown), `wall_s` is
-    seconds since the epoch, for reading only.
+    seconds since the epoch, for reading only. `observed` says that it passed all the same.
     """
 
     op: Op
@@ -149,6 +149,7 @@ class RefusalRecord:
     wall_s: float
     lease_id: str | None = None
     detail: str = ""
+    observed: bool = False
 
 
 Verdict = Allowed | Refused

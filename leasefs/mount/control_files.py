@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from leasefs.core.paths import shown, text
-from leasefs.mount.refusals import RefusalLog, advice_for
+from leasefs.mount.refusals import RefusalLog, There, advice_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from leasefs.core.held import HeldLease
     from leasefs.core.policy import RefusalRecord
     from leasefs.mount.holdings import Holdings
+
+
+_NOBODY = There()
 
 
 def control_files(
@@ -32,8 +35,10 @@ def control_files(
     return {
         "leases": lambda: _lines(map(lease_line, _leases(holdings, kept_by))),
         "leases.json": lambda: _json(_leases(holdings, kept_by)),
-        "refusals": lambda: _lines(map(refusal_line, refusals.newest_first())),
-        "refusals.json": lambda: _json([refusal_facts(one) for one in refusals.newest_first()]),
+        "refusals": lambda: _lines(
+            refusal_line(one, refusals.there(one.path)) for one in refusals.newest_first()
+        ),
+        "refusals.json": lambda: _json(all_refusals(refusals)),
     }
 
 
@@ -74,8 +79,13 @@ def lease_line(facts: dict[str, object]) -> str:
     return f"{facts['id']} {facts['mode']} {names} ({trust}{kept})"
 
 
-def refusal_facts(record: RefusalRecord) -> dict[str, object]:
-    """A refusal, JSON-ready (P10)."""
+def all_refusals(refusals: RefusalLog) -> list[dict[str, object]]:
+    """The facts of all that are kept, newest first."""
+    return [refusal_facts(one, refusals.there(one.path)) for one in refusals.newest_first()]
+
+
+def refusal_facts(record: RefusalRecord, there: There = _NOBODY) -> dict[str, object]:
+    """A refusal, JSON-ready (P10). `there` is who stands there now."""
     return {
         "time": datetime.fromtimestamp(record.wall_s, UTC).isoformat(timespec="milliseconds"),
         "pid": record.pid,
@@ -85,15 +95,19 @@ def refusal_facts(record: RefusalRecord) -> dict[str, object]:
         "errno": errno.errorcode[record.errno],
         "code": record.reason.name,
         "reason": record.reason.value,
+        "observed": record.observed,
         "lease": record.lease_id,
-        "next": advice_for(record),
+        "next": record.detail or there.next_step or advice_for(record),
+        "there": there.words,
     }
 
 
-def refusal_line(record: RefusalRecord) -> str:
+def refusal_line(record: RefusalRecord, there: There = _NOBODY) -> str:
     """The same on one line."""
-    facts = refusal_facts(record)
+    facts = refusal_facts(record, there)
+    now = f"; there now: {there.words}" if there.words else ""
+    outcome = "passed, as this mount only observes" if record.observed else facts["errno"]
     return (
         f"{facts['time']} {facts['program']}[{facts['pid']}] {facts['operation']} "
-        f"{shown(record.path)}: {facts['errno']}, {facts['reason']}; {facts['next']}"
+        f"{shown(record.path)}: {outcome}, {facts['reason']}{now}; {facts['next']}"
     )

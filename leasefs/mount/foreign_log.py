@@ -21,6 +21,7 @@ _HOW = {
     "beside": "beside all mounts",
     "git": "by git, which moved history",
     "commit": "by a commit",
+    "observed": "through a mount that only observes",
 }
 
 

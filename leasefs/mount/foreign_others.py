@@ -179,7 +179,7 @@ class Others:
         elif event["type"] == "intents-settled":
             for settled in event["settled"]:
                 self._note(settled["path"], recorded["wall_s"])
-        elif event.get("how", "beside") == "beside":
+        elif event.get("how", "beside") in {"beside", "observed"}:
             for change in event["changes"]:
                 self._reported[os.fsencode(change["path"])] = change["wall_s"]
             if len(self._reported) > _MOST_NOTES:

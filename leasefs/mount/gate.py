@@ -135,12 +135,13 @@ class Gate:
         """
         now_s = self.holdings.now_s()
         verdict = decide(op, targets, self.holdings.view, now_s)
+        by_leases = verdict
         if self.guard is not None:
             verdict = self.guard.weigh(pid, op, targets, verdict, now_s)
         if isinstance(verdict, Refused):
-            if not self._passes(verdict, targets, pid):
+            if not self.passes(verdict, targets, pid):
                 raise Unsettled(verdict, targets)
-            return _OBSERVED
+            verdict = by_leases if isinstance(by_leases, Allowed) else _OBSERVED
         if self.obtainer is not None and verdict.lease is not None:
             self._look_beside(op, targets, verdict, pid)
         lease, intents = verdict.lease, self.intents
@@ -152,7 +153,8 @@ class Gate:
                     break
         return verdict
 
-    def _passes(self, refused: Refused, targets: Sequence[Target], pid: int) -> bool:
+    def passes(self, refused: Refused, targets: Sequence[Target], pid: int) -> bool:
+        """Whether what is refused passes all the same, because the mount only observes."""
         return self.observer is not None and self.observer.passes(refused, targets, pid)
 
     def _look_beside(self, op: Op, targets: Sequence[Target], verdict: Allowed, pid: int) -> None:
@@ -234,7 +236,7 @@ class Gate:
             op, file.token, file.path, self.holdings.view, self.holdings.now_s()
         )
         if isinstance(verdict, Refused):
-            if not self._passes(verdict, (), file.pid):
+            if not self.passes(verdict, (), file.pid):
                 raise Unsettled(verdict)
             return _OBSERVED
         return verdict

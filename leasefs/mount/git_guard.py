@@ -165,7 +165,7 @@ class GitGuard:
         if path == b".git":
             if command.refusals is None:
                 raise Wanting(lambda: self._judge(pid, command))
-            if command.refusals:
+            if command.refusals and not self._gate.passes(command.refusals[0], (), pid):
                 raise Unsettled(command.refusals[0])
 
     def _command(self, pid: int) -> _Command | None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.client.process import program_name
 from leasefs.core.paths import shown
 from leasefs.core.policy import Reason, RefusalRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from leasefs.core.policy import Refused
     from leasefs.mount.errnos import Refusal
@@ -48,6 +48,17 @@ def advice_for(record: RefusalRecord) -> str:
     return record.detail or ADVICE[record.reason].format(path=shown(record.path) or ".")
 
 
+class There(NamedTuple):
+    """Who stands at a path, in words, and what to do about it, if that is something special."""
+
+    words: str = ""
+    next_step: str = ""
+
+
+async def _nobody_to_ask() -> None:
+    """Nothing more is known than what was refused."""
+
+
 class RefusalLog:
     """The last `KEPT` refusals of this mount; passes each on to `tell`."""
 
@@ -55,10 +66,13 @@ class RefusalLog:
         self._tell = tell
         # Asked in turn, without waiting, for what to tell of a refusal that says no more than its reason.
         self.explainers: list[Callable[[Refused], str]] = []
+        # Awaited before somebody reads the refusals, so that `there` knows who stands where something was refused.
+        self.ask: Callable[[], Awaitable[None]] = _nobody_to_ask
+        self.there: Callable[[bytes], There] = lambda _: There()
         self._last: deque[RefusalRecord] = deque(maxlen=KEPT)
 
-    def add(self, refusal: Refusal, pid: int) -> None:
-        """Note a refusal met by process `pid`."""
+    def add(self, refusal: Refusal, pid: int, *, observed: bool = False) -> None:
+        """Note a refusal met by process `pid`; one that is `observed` passed."""
         refused = refusal.refused
         record = RefusalRecord(
             op=refused.op,
@@ -70,8 +84,10 @@ class RefusalLog:
             wall_s=time.clock_gettime(time.CLOCK_REALTIME),
             lease_id=refused.lease.lease_id if refused.lease else None,
             detail=refused.detail or self._explained(refused),
+            observed=observed,
         )
-        log.info("refused: %s %s: %s", record.op.value, shown(record.path), record.reason.value)
+        how = "observed" if observed else "refused"
+        log.info("%s: %s %s: %s", how, record.op.value, shown(record.path), record.reason.value)
         self._last.append(record)
         self._tell(record)
 
@@ -81,3 +97,8 @@ class RefusalLog:
     def newest_first(self) -> Iterable[RefusalRecord]:
         """The kept refusals."""
         return reversed(self._last)
+
+    async def before_reading(self, name: str) -> None:
+        """Awaited before the control file with this name is read: if it is about refusals, `ask`."""
+        if name.startswith("refusals"):
+            await self.ask()

@@ -1,6 +1,6 @@
 """Finding, and telling, what no lease stood for although it came through this mount.
 
-Two things get past the gate on purpose. Git may move history to any path of an agent's own tree: what then still
+What a mount that only observes lets pass is told at once. Else two things get past the gate on purpose. Git may move history to any path of an agent's own tree: what then still
 differs from HEAD was more than history. And the git directory needs no lease, so a commit made with `--no-verify`
 gets past the hooks: it is found when its branch moves.
 """
@@ -92,11 +92,17 @@ class Unleased:
         self._first = checked_out(tree)
         self._branches: Branches | None = None
         self._untold: list[Report] = []
+        self._observed: dict[bytes, None] = {}
         self._due = trio.Event()
         intents.history_moves = self.git_changed
 
     def git_changed(self) -> None:
         """The git directory changed, or git writes where no lease is."""
+        self._due.set()
+
+    def observed(self, paths: Iterable[bytes]) -> None:
+        """These changed although no lease covers them: the mount refuses nothing."""
+        self._observed.update(dict.fromkeys(paths))
         self._due.set()
 
     @property
@@ -107,6 +113,7 @@ class Unleased:
     async def run(self) -> None:
         """Look for ever. What cannot be told while the ledger is away is told when it is back."""
         while True:
+            self._take_observed()
             try:
                 await self._look()
                 await self._tell()
@@ -114,6 +121,12 @@ class Unleased:
                 log.warning("what no lease stood for cannot be told yet: %s", error)
             await self._until_due()
             await trio.sleep(AFTER_GIT_S)
+
+    def _take_observed(self) -> None:
+        seen, self._observed = list(self._observed), {}
+        for start in range(0, len(seen), _IN_ONE_REPORT):
+            self._untold.append(("observed", "", seen[start : start + _IN_ONE_REPORT]))
+        del self._untold[:-_REPORTS]
 
     async def _until_due(self) -> None:
         waits = self._untold or self._intents.history

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from leasefs.mount.errnos import Refusal
 from leasefs.mount.unleased_claims import UnleasedClaims
 from leasefs.mount.unleased_leases import WriteLeases
+from leasefs.mount.unleased_observe import Observing
 
 if TYPE_CHECKING:
     from leasefs.client.lessee import Lessee
@@ -24,6 +26,8 @@ class Unleased:
         self, settings: Settings, lessee: Lessee, work: Work, releases: ReleaseGate
     ) -> None:
         self._settings = settings
+        self._work = work
+        self._now_s = lessee.now_s
         self._claims: UnleasedClaims | None = None
         if settings.policy.claims or settings.policy.waits:
             leases = WriteLeases(
@@ -44,6 +48,12 @@ class Unleased:
     def treat(self, gate: Gate) -> None:
         """Tell the gate."""
         gate.obtainer = self._claims
+        if self._settings.policy.observes:
+            gate.observer = Observing(
+                lambda refused, pid: gate.refusals.add(Refusal(refused), pid, observed=True),
+                self._work.observed,
+                self._now_s,
+            )
 
     def claimed_on_purpose(self, lease_id: str) -> None:
         """Somebody claimed this lease by name: it is not for the mount to give back."""

@@ -117,6 +117,8 @@ class Work:
         self._unleased = Unleased(
             self.intents, self.tree, self.header.tree, transport, _wall_s, self._all_globs
         )
+        # What changed although no lease covers it.
+        self.observed = self._unleased.observed
         self._heads: dict[bytes, str | None] = {}
         # In place the git directory is served natively where that is permitted.
         self.intents.may_see_no_refs = mountpoint == self.header.root

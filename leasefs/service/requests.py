@@ -123,7 +123,7 @@ class RevokeBody(Body, frozen=True):
 
 
 class RefusalBody(Body, frozen=True):
-    """A change that a mount did not let through."""
+    """A change that a mount did not let through, or only observed."""
 
     path: Line
     op: Name
@@ -132,6 +132,7 @@ class RefusalBody(Body, frozen=True):
     pid: Pid
     program: Line
     wall_s: WallTime
+    observed: bool = False
 
     def refusal(self) -> WriteRefused:
         """As the history has it."""
@@ -143,6 +144,7 @@ class RefusalBody(Body, frozen=True):
             pid=self.pid,
             program=self.program,
             wall_s=self.wall_s,
+            observed=self.observed,
         )
 
 

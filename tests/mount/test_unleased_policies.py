@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -39,6 +39,11 @@ def leases(agent: Agent) -> dict[str, str]:
     return {" ".join(one["globs"]): one["agent"] for one in found}
 
 
+def events(agent: Agent, kind: str) -> list[Any]:
+    """The events of a kind."""
+    return [one["event"] for one in agent.ledger.send(api.events(types=[kind]))["events"]]
+
+
 def test_the_first_write_claims_just_that_path_and_it_lapses_soon(two: tuple[Agent, Agent]) -> None:
     ada, _ = two
     with open(f"{ada.root}/src/a", "a") as file:
@@ -63,3 +68,46 @@ def test_a_writer_waits_for_another_agents_to_end(two: tuple[Agent, Agent]) -> N
         file.write("to the end ")
     assert writer.wait(timeout=10) == 0
     assert Path(ada.root, "src/a").read_text() == "xada to the end bo\n"
+
+
+@pytest.fixture
+def observing(repo: str, world: World) -> Iterator[tuple[Agent, Agent]]:
+    """Ada holds leases; cy's mount only observes."""
+    for place in ("ada", "cy"):
+        os.mkdir(f"{world.root}/{place}")
+    with (
+        agent_mount(repo, f"{world.root}/ada", "ada") as ada,
+        agent_mount(repo, f"{world.root}/cy", "cy", unleased="observe") as cy,
+    ):
+        yield ada, cy
+
+
+def test_what_is_observed_passes_and_is_told(observing: tuple[Agent, Agent]) -> None:
+    """In the mount, in the ledger's history, and to whoever holds the ground; who enforces goes on to do so."""
+    ada, cy = observing
+    lease = ada.claim("src/a")
+    cy.write("src/a", "cy")
+    cy.write("new", "cy")
+    assert Path(cy.root, "src/a").read_text() == "cy"
+    said = Path(cy.root, ".leasefs/refusals").read_text().splitlines()
+    assert len(said) == 2
+    assert all("passed, as this mount only observes" in line for line in said)
+
+    def observed() -> set[str]:
+        refused = [one for event in events(ada, "writes-refused") for one in event["refusals"]]
+        return {one["path"] for one in refused if one["observed"]}
+
+    def told() -> set[str]:
+        found = [one for one in events(ada, "foreign-writes") if one["how"] == "observed"]
+        return {change["path"] for event in found for change in event["changes"]}
+
+    for heard in (observed, told):
+        eventually(lambda heard=heard: heard() == {"src/a", "new"}, what=heard.__name__)
+    foreign = eventually(lambda: Path(ada.root, ".leasefs/foreign").read_text())
+    assert (
+        f"src/a modified through a mount that only observes, though {lease['lease']} holds it"
+        in foreign
+    )
+    assert ada.ledger.send(api.intents(agent="cy"))["intents"] == []
+    assert not ada.may_write("src/b")
+    assert leases(ada) == {"src/a": "ada"}
