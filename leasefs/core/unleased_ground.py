@@ -116,6 +116,12 @@ def _saved(
     return None
 
 
+def ground_of_files(paths: Iterable[bytes], regions: Regions) -> list[tuple[str, ...]]:
+    """The globs to claim for all of these files, in as few claims as will do."""
+    globs = list(dict.fromkeys(text for path in paths for text in _file(path, regions)))
+    return [tuple(globs[at : at + MAX_GLOBS]) for at in range(0, len(globs), MAX_GLOBS)]
+
+
 def saves_unleased(
     op: Op, targets: Sequence[Target], view: HeldView, now_s: float, pid: int
 ) -> bytes | None:

@@ -33,7 +33,7 @@ from leasefs.mount.intents import NoIntents, intended
 from leasefs.mount.interrupted import unless_interrupted
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from leasefs.mount.git_guard import Guard
     from leasefs.mount.handles import OpenFile
@@ -97,6 +97,10 @@ class Obtainer(Protocol):
 
     def begin(self, pid: int) -> Obtaining:
         """A request of this thread met a refusal."""
+        ...
+
+    async def take_back(self, paths: Collection[bytes]) -> None:
+        """Get leases again over what was changed here under some, and is not committed; of others' work nothing."""
         ...
 
 

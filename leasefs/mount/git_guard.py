@@ -260,13 +260,19 @@ class GitGuard:
     async def _outside(self, effect: Paths) -> set[bytes]:
         """Those that are not ours; whether what has lapsed still is, the ledger is asked once."""
         tracked = effect.tracked
-        found = {path for path in effect.paths if not await self._is_ours(path, tracked=tracked)}
-        holdings = self._gate.holdings
+        found = await self._not_ours(effect.paths, tracked=tracked)
+        holdings, obtainer = self._gate.holdings, self._gate.obtainer
+        if found and obtainer is not None:
+            await obtainer.take_back(found)
+            found = await self._not_ours(found, tracked=tracked)
         if not any(holdings.view.lapsed(path.rstrip(b"/"), holdings.now_s()) for path in found):
             return found
         with trio.move_on_after(_CONFIRM_WITHIN_S):
             await holdings.revalidate()
-        return {path for path in found if not await self._is_ours(path, tracked=tracked)}
+        return await self._not_ours(found, tracked=tracked)
+
+    async def _not_ours(self, paths: Iterable[bytes], *, tracked: bool) -> set[bytes]:
+        return {path for path in paths if not await self._is_ours(path, tracked=tracked)}
 
     async def _is_ours(self, path: bytes, *, tracked: bool) -> bool:
         view, now_s = self._gate.holdings.view, self._gate.holdings.now_s()

@@ -19,12 +19,12 @@ from leasefs.client import api
 from leasefs.client.ids import new_key
 from leasefs.core.errors import Deadlock, LeasefsError, LedgerUnavailable
 from leasefs.core.policy import Reason, Refused
-from leasefs.core.unleased_ground import ground_for
+from leasefs.core.unleased_ground import ground_for, ground_of_files
 from leasefs.mount.gate import Unobtained
 from leasefs.mount.unleased_words import refused_by, timed_out
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
     from leasefs.client.lessee import Lessee
@@ -121,10 +121,24 @@ class Obtaining:
 class UnleasedClaims:
     """Claims ground for writes, and gives it back. All of it on the trio thread."""
 
-    def __init__(self, lessee: Lessee, settings: Settings, leases: WriteLeases) -> None:
-        """`leases` are those that were granted here; `settings` say what the policy is."""
+    def __init__(
+        self,
+        lessee: Lessee,
+        settings: Settings,
+        leases: WriteLeases,
+        is_own: Callable[[bytes], bool] = lambda _: False,
+    ) -> None:
+        """Nothing is claimed yet.
+
+        Args:
+            lessee: the session.
+            settings: what the policy is.
+            leases: those that were granted here.
+            is_own: whether a path was changed through this mount, and is not committed.
+        """
         self.settings = settings
         self.leases = leases
+        self._is_own = is_own
         self._lessee = lessee
         self._claims: dict[tuple[str, ...], _Claim] = {}
         self._unsent: list[_Claim] = []
@@ -165,6 +179,19 @@ class UnleasedClaims:
         """Wait until leases came or went, or it is that late."""
         with trio.move_on_after(max(0.0, until_s - self.now_s())):
             await self._lessee.changed()
+
+    async def take_back(self, paths: Collection[bytes]) -> None:
+        """See `leasefs.mount.gate.Obtainer`."""
+        if not self.settings.policy.claims or not all(map(self._is_own, paths)):
+            return
+        within_s = self.settings.wait_s if self.settings.policy.waits else _ANSWER_WITHIN_S
+        with trio.move_on_after(within_s):
+            for globs in ground_of_files(sorted(paths), self.settings.regions):
+                claim = self.join(globs)
+                try:
+                    await claim.done.wait()
+                finally:
+                    self.leave(claim)
 
     def join(self, globs: tuple[str, ...]) -> _Claim:
         """Ask for this ground, or be one more who asks for it."""

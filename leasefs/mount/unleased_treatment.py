@@ -36,7 +36,7 @@ class Unleased:
                 releases.give_up,
                 lambda token: bool(work.intents.dirty_of(token)),
             )
-            self._claims = UnleasedClaims(lessee, settings, leases)
+            self._claims = UnleasedClaims(lessee, settings, leases, work.intents.is_dirty)
 
     async def run(self) -> None:
         """Do what no request waits for, for ever."""

@@ -12,6 +12,7 @@ import pytest
 from leasefs.client import api
 from leasefs.testing.agents import Agent, agent_mount
 from leasefs.testing.eventually import eventually
+from leasefs.testing.mount_trees import environment, git
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,3 +112,35 @@ def test_what_is_observed_passes_and_is_told(observing: tuple[Agent, Agent]) -> 
     assert ada.ledger.send(api.intents(agent="cy"))["intents"] == []
     assert not ada.may_write("src/b")
     assert leases(ada) == {"src/a": "ada"}
+
+
+def test_git_commits_what_the_agent_wrote_and_nothing_of_others(repo: str, world: World) -> None:
+    """In a shared tree; the leases that the writes claimed are given back by then."""
+    tree = Path(repo)
+    git(tree, "init", "-q", ".")
+    git(tree, "add", ".")
+    git(tree, "commit", "-qm", "base")
+    for place in ("ada", "bo"):
+        os.mkdir(f"{world.root}/{place}")
+    with (
+        agent_mount(repo, f"{world.root}/ada", "ada", unleased="claim+wait") as ada,
+        agent_mount(repo, f"{world.root}/bo", "bo", unleased="claim+wait") as bo,
+    ):
+        ada.write("src/a", "ada")
+        bo.write("src/b", "bo")
+        eventually(lambda: leases(ada) == {}, what="the giving back")
+        assert tried(ada, "git", "commit", "-qam", "all of it") != 0
+        assert tried(ada, "git", "checkout", "-q", ".") != 0
+        assert Path(ada.root, "src/b").read_text() == "bo"
+        assert tried(ada, "git", "commit", "-qm", "mine", "--", "src/a") == 0
+        assert git(Path(ada.root), "show", "--format=", "--name-only", "HEAD").split() == ["src/a"]
+        assert tried(bo, "git", "add", "src/b") == 0
+        assert tried(bo, "git", "commit", "-qm", "mine") == 0
+    assert git(tree, "status", "--porcelain") == ""
+
+
+def tried(agent: Agent, *command: str) -> int:
+    """The exit status of a command in the agent's mount."""
+    return subprocess.run(
+        command, cwd=agent.root, env=environment(), capture_output=True, check=False
+    ).returncode
