@@ -28,7 +28,8 @@ def refusal_words(refusal: api.Body) -> str:
     """`write by sed[4711] at 14:02:11: no lease of this mount covers the path`."""
     at = datetime.fromisoformat(refusal["time"]).astimezone()
     by = f"{refusal['program'] or 'a process'}[{refusal['pid']}]"
-    return f"{refusal['operation']} by {by} at {at:%H:%M:%S}: {refusal['reason']}"
+    there = f"; there now: {refusal['there']}" if refusal.get("there") else ""
+    return f"{refusal['operation']} by {by} at {at:%H:%M:%S}: {refusal['reason']}{there}"
 
 
 def mount_recall_words(recall: api.Body) -> str:

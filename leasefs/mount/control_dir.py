@@ -78,6 +78,7 @@ class ControlDir:
         changes: ChangeLog | None = None,
         settle: Callable[[], Awaitable[None]] | None = None,
         directories: Callable[[], list[bytes] | None] = lambda: None,
+        before: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         """What the directory holds.
 
@@ -89,10 +90,12 @@ class ControlDir:
             settle: waited for before each of these answers. After it the log must know, and the kernel
                 must have dropped from its caches, whatever was done beneath the mount before the call.
             directories: finds all directories of the tree, in a thread.
+            before: waited for before one of `contents` is read, with its name.
         """
         self._changes = changes
         self._settle = settle
         self._directories = directories
+        self._before = before
         self._contents = {os.fsencode(name): make for name, make in sorted(contents.items())}
         self._numbers = {name: CONTROL_NUMBER + 1 + at for at, name in enumerate(self._contents)}
         self._names = {number: name for name, number in self._numbers.items()}
@@ -133,6 +136,8 @@ class ControlDir:
     async def read(self, number: int) -> bytes:
         """What a file says, once all that was done until now is known. EISDIR for the directory."""
         if number < _FIRST_CHANGES or self._changes is None:
+            if self._before is not None and number in self._names:
+                await self._before(os.fsdecode(self._names[number]))
             return self.content(number)
         number -= _FIRST_CHANGES
         directories = None

@@ -22,7 +22,7 @@ from leasefs.core.errors import (
     LedgerUnavailable,
     UnknownLease,
 )
-from leasefs.mount.control_files import lease_facts, refusal_facts
+from leasefs.mount.control_files import all_refusals, lease_facts
 from leasefs.mount.control_http import Answer, Request, Streaming, Told, TooLarge
 from leasefs.mount.control_operating import is_operating, passed_on
 from leasefs.mount.giving_back import GivingBack, Wanted
@@ -251,6 +251,7 @@ class ControlServer:
             raise _wrong_method(request)
         match what:
             case "":
+                await self._refusals.ask()
                 return 200, self._facts()
             case "stop":
                 self._stop(lazy=bool((request.body or {}).get("lazy")))
@@ -277,7 +278,7 @@ class ControlServer:
             ],
             "delegations": self._delegating.facts(),
             "recalls": [recall_facts(recall, now_s) for recall in lessee.recalls],
-            "refusals": [refusal_facts(record) for record in self._refusals.newest_first()],
+            "refusals": all_refusals(self._refusals),
         }
 
     def _stop(self, *, lazy: bool) -> None:

@@ -39,6 +39,7 @@ from leasefs.mount.refusals import RefusalLog
 from leasefs.mount.registry import control_socket, registered
 from leasefs.mount.releasing import ReleaseGate
 from leasefs.mount.serve import serve
+from leasefs.mount.standing_there import StandingThere
 from leasefs.mount.telling_git import git_told
 from leasefs.mount.unleased_policy import settings_of
 from leasefs.mount.unleased_treatment import Unleased
@@ -116,6 +117,8 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
             refusals.explainers.append(recalling.explain)
             work.yielded = recalling.yielded
             delegating = Delegating(lessee, work, releases)
+            standing = StandingThere(lessee, link, refusals)
+            refusals.ask, refusals.there = standing.ask, standing.at
             control = ControlServer(
                 lessee,
                 link,

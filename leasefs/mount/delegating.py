@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from leasefs.client import api
+    from leasefs.client.delegations import Received
     from leasefs.client.lessee import Lessee
     from leasefs.core.carving import Carved
     from leasefs.core.globs import Glob
@@ -105,18 +106,19 @@ class Delegating:
         """What this mount gave away, then what it was given, JSON-ready."""
         return [
             *(given_facts(one) for one in self._lessee.view.carved),
-            *(
-                {
-                    "what": "received",
-                    "lease": one.lease_id,
-                    "parent": one.parent,
-                    "agent": one.agent or "",
-                    "globs": self._globs_of(one.lease_id),
-                    "words": one.words(),
-                }
-                for one in self._lessee.delegations.received
-            ),
+            *map(self._received_facts, self._lessee.delegations.received),
         ]
+
+    def _received_facts(self, received: Received) -> dict[str, Any]:
+        globs = self._globs_of(received.lease_id)
+        return {
+            "what": "received",
+            "lease": received.lease_id,
+            "parent": received.parent,
+            "agent": received.agent or "",
+            "globs": globs,
+            "words": f"{received.lease_id} {' '.join(globs)} was {received.words()}",
+        }
 
     def _globs_of(self, lease_id: str) -> list[str]:
         held = (one for one in self._lessee.view.leases if one.lease_id == lease_id)
@@ -124,18 +126,19 @@ class Delegating:
 
     def lines(self) -> str:
         """The same for people."""
-        return "".join(f"{' '.join(one['globs'])}: {one['words']}\n" for one in self.facts())
+        return "".join(f"{one['words']}\n" for one in self.facts())
 
 
 def given_facts(carved: Carved) -> dict[str, Any]:
     """A part that is with another agent, JSON-ready; `lease` is empty while the ledger has not answered."""
+    globs = [glob.text for glob in carved.globs]
     return {
         "what": "given",
         "lease": carved.child,
         "parent": carved.parent,
         "agent": carved.agent,
-        "globs": [glob.text for glob in carved.globs],
-        "words": carved.words(),
+        "globs": globs,
+        "words": f"{' '.join(globs)} is delegated: {carved.words()}",
     }
 
 

@@ -161,6 +161,7 @@ async def serve(
             changes,
             lambda: tree.outside.settle(),
             finder_of_all(root_fd),
+            gate.refusals.before_reading,
         )
         tree = build_tree(
             root_fd,
