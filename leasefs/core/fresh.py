@@ -31,11 +31,20 @@ _NONE: Map[str, Fresh] = Map()
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
+def check_key(key: str) -> None:
+    """Raises InvalidRequest if a success cannot be kept under this key."""
+    if not _KEY.fullmatch(key):
+        raise InvalidRequest(
+            f"bad key {key[:80]!r}: a key is 1 to 128 printable ASCII characters, the first and the last no blanks",
+            field="key",
+        )
+
+
 def record_fresh(draft: Draft, command: RecordFresh) -> Decision:
     """Remember a success; it takes the place of the last one under its key."""
     fresh = command.fresh
+    check_key(fresh.key)
     for what, value, form in (
-        ("key", fresh.key, _KEY),
         ("territory", fresh.territory, _TERRITORY),
         ("content", fresh.content, _DIGEST),
         ("command", fresh.command, _DIGEST),

@@ -9,6 +9,7 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 from leasefs.client import paths
+from leasefs.client.find import registered_mounts
 from leasefs.core.errors import Denied
 
 if TYPE_CHECKING:
@@ -36,7 +37,13 @@ def _shared_dir() -> str:
 
 @contextlib.contextmanager
 def registered(about: dict[str, Any]) -> Iterator[None]:
-    """This mount's entry exists as long as the context lasts; it is whole whenever it can be seen."""
+    """This mount's entry exists as long as the context lasts; it is whole whenever it can be seen.
+
+    Entries of daemons that died at the same mountpoint go: whoever followed them would unmount this one.
+    """
+    for found, alive in registered_mounts():
+        if not alive and found.mountpoint == about["mountpoint"]:
+            forget(found.pid)
     path = _entry(os.getpid())
     draft = f"{path}.new"
     with open(draft, "w", encoding="ascii", opener=_private) as file:

@@ -268,3 +268,13 @@ def test_in_a_mount_the_tree_is_the_mounts_and_its_agent_is_named(
         ada.claim("src/**")
         ada.write("src/a", "changed")
         assert "src/a changed since it succeeded" in installed("-C", ada.root, *words).err
+
+
+@pytest.mark.parametrize("key", ["", " ", "lint ", "x" * 129, "l\u00efnt", "two\nlines"])
+def test_a_key_under_which_nothing_can_be_kept_runs_nothing(
+    installed: Any, repo: Path, key: str
+) -> None:
+    ran = installed("fresh", "--key", key, "src/**", "--", "touch", "ran")
+    assert ran.code == 2
+    assert "a key is 1 to 128 printable ASCII characters" in ran.err
+    assert not (repo / "ran").exists()

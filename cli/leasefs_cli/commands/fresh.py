@@ -9,6 +9,7 @@ import click
 
 from leasefs.client.clock import BoottimeClock
 from leasefs.client.understand import Roots, understand
+from leasefs.core.fresh import check_key
 from leasefs.core.globs import parse_glob
 from leasefs_cli.child import run_child
 from leasefs_cli.exit_codes import DONE
@@ -88,6 +89,7 @@ def command(
     command_line = ctx.meta[_COMMAND_LINE]
     if not command_line:
         raise click.UsageError("give the command after `--`", ctx)
+    check_key(key)
     here = ground()
     roots = Roots(here.root, here.source)
     meanings = [understand(glob, roots, os.getcwd()).glob for glob in globs]
