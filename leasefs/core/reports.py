@@ -17,6 +17,7 @@ from leasefs.core.intents import MAX_NOTES, IntentState, Outcome, stays_new
 from leasefs.core.lease import Mode
 from leasefs.core.leftovers import ends, settled_as
 from leasefs.core.paths import MAX_PATH_BYTES, parse_tree_path, shown
+from leasefs.core.queue import ancestors
 from leasefs.core.records import Holder, Intent, Lease, Session, replace
 from leasefs.core.sessions import is_name
 from leasefs.core.uncommitted import lies_on
@@ -257,12 +258,17 @@ def _foreign_write(state: State, territory: str, change: ForeignReport) -> Forei
 
 
 def _holding(state: State, territory: str, path: bytes) -> Claim | None:
-    """The claim that holds the path exclusively, if any; of a directory, itself."""
+    """The claim that holds the path exclusively, if any; of a directory, itself.
+
+    Of a part and what it was carved out of, the part: nobody else may write there.
+    """
     plain = path.rstrip(b"/")
     if not plain or len(plain) > MAX_PATH_BYTES:
         return None
-    for id_ in sorted(state.held.candidates(territory, (literal_glob(plain),))):
-        claim = state.leases[id_].claim
-        if claim.mode is Mode.EXCLUSIVE and lies_on(plain, globs_of(claim.globs)):
-            return claim
-    return None
+    near = state.held.candidates(territory, (literal_glob(plain),))
+    over = [
+        claim
+        for claim in (state.leases[id_].claim for id_ in sorted(near))
+        if claim.mode is Mode.EXCLUSIVE and lies_on(plain, globs_of(claim.globs))
+    ]
+    return max(over, key=lambda claim: len(ancestors(state, claim)), default=None)

@@ -16,6 +16,7 @@ import trio
 
 from leasefs.client import api
 from leasefs.client.find import live_mounts
+from leasefs.core.carving import Carved
 from leasefs.core.companions import companion_of
 from leasefs.core.globs import parse_glob
 from leasefs.core.held import HeldLease, HeldView
@@ -197,20 +198,32 @@ class Others:
         }
 
     async def _view(self) -> HeldView:
-        """What the other mounts of the tree hold."""
+        """What the other mounts of the tree hold, without what they delegated to others than themselves."""
         answer = await self._ask(api.leases(self._header.territory))
-        leases: Iterable[dict[str, Any]] = answer["leases"]
-        return HeldView(
-            HeldLease(
-                one["lease"],
-                one["token"],
-                tuple(map(parse_glob, one["globs"])),
-                Mode(one["mode"]),
-                one["ttl_s"],
-                _FOREVER_S,
-            )
+        leases: list[dict[str, Any]] = answer["leases"]
+        theirs = [
+            one
             for one in leases
             if one["session"] in self._seen and one["mode"] == Mode.EXCLUSIVE.value
+        ]
+        ids = {one["lease"] for one in theirs}
+        away = [one for one in leases if one.get("parent") in ids and one["lease"] not in ids]
+        return HeldView(
+            (
+                HeldLease(
+                    one["lease"],
+                    one["token"],
+                    tuple(map(parse_glob, one["globs"])),
+                    Mode(one["mode"]),
+                    one["ttl_s"],
+                    _FOREVER_S,
+                )
+                for one in theirs
+            ),
+            carved=[
+                Carved(one["parent"], tuple(map(parse_glob, one["globs"])), "", one["lease"])
+                for one in away
+            ],
         )
 
     async def _dirty(self, agent: str) -> set[bytes]:

@@ -105,6 +105,34 @@ async def test_what_a_live_mount_holds_and_its_companions_are_left_to_it(bench: 
     assert await bench.others.look() == 1
 
 
+async def test_what_a_live_mount_delegated_is_left_to_who_has_it_now(bench: Bench) -> None:
+    """A write beside all mounts on ground of ours is not the former holder's, whose lease covers it, too."""
+    bench.mount("S-1")
+    bench.mount("S-3")
+    whole = {"mode": "exclusive", "ttl_s": 60.0, "parent": ""}
+    bench.leases = [
+        {**whole, "lease": "L1", "token": 1, "session": "S-1", "globs": ["src/**"]},
+        {
+            **whole,
+            "lease": "L2",
+            "token": 2,
+            "session": OURS.session,
+            "globs": ["src/a/**"],
+            "parent": "L1",
+        },
+        {
+            **whole,
+            "lease": "L3",
+            "token": 3,
+            "session": "S-3",
+            "globs": ["src/b/**"],
+            "parent": "L1",
+        },
+    ]
+    paths = b"src/x", b"src/a/x", b"src/b/x"
+    assert await bench.theirs(*paths) == {b"src/x", b"src/b/x"}
+
+
 async def test_a_journal_explains_what_was_noted_just_before(bench: Bench) -> None:
     journal = bench.mount("S-3")
     journal.note(note("fresh"))
