@@ -313,3 +313,26 @@ async def test_what_is_made_below_a_directory_that_others_moved_is_judged_where_
         assert await refused(making) == errno.EACCES
     assert (bench.source / "aside/made").exists() == passes
     assert not (bench.source / "tree/made").exists()
+
+
+@pytest.mark.trio
+async def test_what_others_move_between_the_check_and_the_open_is_judged_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.holdings.hold([held(1, "f")])
+    number = await bench.look_again()
+    gate = bench.operations.tree.gate
+    admit, times = gate.admit, iter(range(9))
+
+    def too_early(*args: Any) -> Any:
+        allowed = admit(*args)
+        if not next(times):
+            (bench.source / "f").rename(bench.source / "moved")
+            bench.replace()
+        return allowed
+
+    monkeypatch.setattr(gate, "admit", too_early)
+    assert (
+        await refused(bench.operations.open(number, os.O_RDWR | os.O_TRUNC, OURS)) == errno.EACCES
+    )
+    assert (bench.source / "moved").read_text() == "version 2"
