@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from leasefs.client import api
+from leasefs.client import api, api_scheduling
 from leasefs.client.ids import new_key
 from leasefs.core.errors import Dirty
+from leasefs.testing.agents import agent_mount
 from leasefs.testing.eventually import eventually
 from leasefs.testing.kept import rescue_ids, restored
 from leasefs.testing.recalled import (
@@ -278,3 +279,51 @@ def test_without_git_work_is_kept_as_well_and_comes_back(world: World, tmp_path:
         person.release(mine)
         eventually(lambda: [one["in_tree"] for one in recalls(loop)] == [["src/a"]])
         eventually(lambda: set(ledger_intents(loop.ledger)) == {"src/a"})
+
+
+def test_a_holder_yields_for_a_freeze_and_has_its_ground_back_when_it_is_lifted(two: Two) -> None:
+    loop, person = two.loop, two.person
+    loop.claim("src/**", ttl_s=600)
+    Path(loop.root, "src/a").write_text("work\n")
+    territory = str(loop.about["territory"])
+    call = api_scheduling.freeze(
+        ["src/a"], territory=territory, key=new_key(), reason="about to be split", within_s=1.0
+    )
+    frozen = person.ledger.send(call)
+    granted(person, frozen)
+    for agent in two.loop, two.person:
+        assert not agent.may_write("src/a")
+    assert recall_is(loop, "waiting")["rescue"]
+    person.ledger.send(api_scheduling.unfreeze(frozen["lease"]))
+    eventually(lambda: loop.may_write("src/b"), what="the ground's coming back")
+    assert Path(two.tree, "src/a").read_text() == "work\n"
+    assert set(agree(loop.ledger, two.tree)) == {"src/a", "src/b"}
+
+
+def test_a_recalled_parent_and_the_part_that_was_delegated_both_yield_with_their_work_kept(
+    tree: str, world: World
+) -> None:
+    os.mkdir(f"{world.root}/worker")
+    with (
+        two_mounts(tree, world.root) as two,
+        agent_mount(tree, f"{world.root}/worker", "worker") as worker,
+    ):
+        planner, person = two.loop, two.person
+        lease = planner.claim("src/**", ttl_s=600)
+        part = planner.control.send(
+            api_scheduling.delegate(lease["lease"], ["src/b"], to="worker", key=new_key())
+        )
+        eventually(lambda: worker.may_write("src/b"), what="the part's grant")
+        Path(worker.root, "src/b").write_text("the worker's\n")
+        Path(planner.root, "src/a").write_text("the planner's\n")
+        mine = granted(person, urgent(person, "src/**"))
+        assert {one["lease"] for one in mine["inherits"]["rescues"]} == {
+            lease["lease"],
+            part["lease"],
+        }
+        assert not worker.may_write("src/b")
+        assert not planner.may_write("src/a")
+        person.release(mine)
+        eventually(lambda: planner.may_write("src/c"), what="the ground's coming back")
+        assert Path(tree, "src/a").read_text() == "the planner's\n"
+        assert Path(tree, "src/b").read_text() == "the worker's\n"
