@@ -48,6 +48,7 @@ class Root(LazyGroup):
             "Share ground",
             _listed(
                 {
+                    "plan": "Divide what several tasks want into regions that never overlap.",
                     "delegate": "Give a part of a lease to another agent.",
                     "downgrade": "Share a lease that you hold alone.",
                     "recall": "Have a holder give a lease up by a deadline.",

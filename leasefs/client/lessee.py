@@ -245,6 +245,21 @@ class Lessee:
             settled = iter(await self._adopting.settled_together(granted, sent_s))
             return [one if isinstance(one, LeasefsError) else next(settled) for one in decided]
 
+    async def claim_regions(self, call: api.Call) -> api.Body:
+        """Send an `api_scheduling.claim_regions`. All that is granted is in the view before this returns.
+
+        Raises:
+            LeasefsError: as for `claim`.
+        """
+        sent_s = self._clock.now_s()
+        with self._adopting.claiming():
+            leases = (await self._send(call))["leases"]
+            settled = await self._adopting.settled_together(leases, sent_s)
+        for one in settled:
+            if isinstance(one, LeasefsError):
+                raise one
+        return {"leases": settled}
+
     async def waited(self, lease_id: str, wait_s: float) -> api.Body:
         """`api.lease` for a claim of this session: what is granted is in the view before this returns."""
         sent_s = self._clock.now_s()

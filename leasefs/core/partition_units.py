@@ -1,8 +1,7 @@
 """The wanted globs in the order in which they keep ground, and who is cut by whom.
 
-Where two overlap, the common ground stays whole with the one of which it is the larger part, so with the one that has
-fewer files; the other is cut. What is kept by the smaller first needs few globs to say, and each task's own directory
-stays as it was asked for, however many tasks want `**/*.md`.
+Where two overlap, the common ground stays whole with the one that reaches less far, and the other is cut. So a directory
+stays as it was asked for, however many tasks want `**/*.md`, and what lies within another's ground is kept before it.
 """
 
 from __future__ import annotations
@@ -74,16 +73,24 @@ def _is_within(glob: Glob, tree: Glob) -> bool:
 
 
 def in_order(units: Iterable[Unit], paths: Sequence[bytes]) -> list[Unit]:
-    """Who keeps first: what is to be apart, then by number of files; `paths` in byte order.
+    """Who keeps first: what is to be apart, then by how many files there are where it looks; `paths` in byte order.
 
-    What can hardly be left out of others goes last, as it is the others that would have to leave it out. What matches no
-    file counts as large as the directory that it looks into.
+    A glob looks into the directory that its literal names lead to. Of two that look into the same one, a pattern comes
+    before the whole, and then what matches fewer files. What can hardly be left out of others goes last, as it is the
+    others that would have to leave it out.
     """
 
-    def key(unit: Unit) -> tuple[bool, bool, int, int, int]:
-        size = unit.files or _below(unit.glob.literal_path, paths)
-        deep = len(unit.glob.literal_prefix)
-        return not unit.is_apart, is_hard_to_leave_out(unit.glob), size, -deep, unit.number
+    def key(unit: Unit) -> tuple[bool, bool, int, bool, int, int, int]:
+        glob = unit.glob
+        return (
+            not unit.is_apart,
+            is_hard_to_leave_out(glob),
+            unit.files if glob.is_literal else _below(glob.literal_path, paths),
+            glob.is_tree,
+            unit.files,
+            -len(glob.literal_prefix),
+            unit.number,
+        )
 
     return sorted(units, key=key)
 

@@ -153,6 +153,8 @@ class ControlServer:
                 return await self._mount(request, "/".join(rest))
             case ["leases", *rest]:
                 return await self._leases(request, rest)
+            case ["regions"]:
+                return await self._claim_regions(request)
             case ["rescues", rescue_id] if request.method == "DELETE":
                 return 200, await self._forward(api.drop_rescue(rescue_id))
             case ["rescues", rescue_id]:
@@ -197,6 +199,24 @@ class ControlServer:
         if (answer.get("held_for_s") or 0.0) <= self._lessee.now_s() - began_s:
             self._giving_back.made(lease_id)  # not held before this claim
         return self._told_of(201, answer)
+
+    async def _claim_regions(self, request: Request) -> Answer:
+        if request.method != "POST":
+            raise _wrong_method(request)
+        call = api.Call("POST", "/v1/regions", request.body or {}, needs_session=True)
+        began_s = self._lessee.now_s()
+        answer = await self._lessee.claim_regions(call)
+        for lease in answer["leases"]:
+            self.claimed(lease["lease"])
+            if (lease.get("held_for_s") or 0.0) <= self._lessee.now_s() - began_s:
+                self._giving_back.made(lease["lease"])
+        told = [self._told_of(201, lease) for lease in answer["leases"]]
+
+        def heard(heard: bool) -> None:
+            for one in told:
+                one.heard(heard)
+
+        return Told(201, answer, heard)
 
     def _told_of(self, status: int, answer: api.Body) -> Told:
         """What became of a claim; once its maker has heard that, it is not watched any more."""

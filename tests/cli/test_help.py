@@ -69,7 +69,7 @@ def test_the_commands_are_these() -> None:
         *("intents", "who", "why", "log", "doctor", "completion"),
         *("ledger", "ledger serve", "ledger status", "ledger stop"),
         "fresh",
-        *("delegate", "downgrade", "recall", "more-time"),
+        *("plan", "delegate", "downgrade", "recall", "more-time"),
         *("admission", "admission show", "admission set", "admission clear"),
         *("hold", "freeze", "unfreeze", "freezes"),
         *("rescue", "rescue list", "rescue show", "rescue apply", "rescue drop"),
