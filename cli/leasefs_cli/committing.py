@@ -66,13 +66,18 @@ class Verdict(NamedTuple):
 
 
 class _Holding(NamedTuple):
-    """A lease, and its globs ready to be asked."""
+    """A lease, and its globs ready to be asked; `given` are the parts that are delegated to others."""
 
     lease: api.Body
     globs: tuple[Glob, ...]
+    given: tuple[Glob, ...] = ()
 
     def covers(self, path: bytes) -> bool:
-        return any(glob.matches(path) for glob in self.globs)
+        return _meets(self.globs, path) and not _meets(self.given, path)
+
+
+def _meets(globs: Iterable[Glob], path: bytes) -> bool:
+    return any(glob.matches(path) for glob in globs)
 
 
 def committer() -> Committer | None:
@@ -173,14 +178,25 @@ def _judged_alone(
 def _known_to_mount(who: Committer) -> list[_Holding]:
     if who.mount is None:
         return []
-    leases = who.link.send(api.mount())["leases"]
+    said = who.link.send(api.mount())
+    given = [part for part in said.get("delegations", ()) if part["what"] == "given"]
+    away = [glob for part in given for glob in part["globs"]]
     return _holdings(
-        {**lease, "lease": lease["id"]} for lease in leases if lease["mode"] == "exclusive"
+        {**lease, "lease": lease["id"], "delegated": away}
+        for lease in said["leases"]
+        if lease["mode"] == "exclusive"
     )
 
 
 def _holdings(leases: Iterable[api.Body]) -> list[_Holding]:
-    return [_Holding(lease, tuple(map(parse_glob, lease["globs"]))) for lease in leases]
+    return [
+        _Holding(
+            lease,
+            tuple(map(parse_glob, lease["globs"])),
+            tuple(map(parse_glob, lease.get("delegated", ()))),
+        )
+        for lease in leases
+    ]
 
 
 def _authored(who: Committer, paths: list[bytes], mine: list[_Holding]) -> list[bytes]:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from leasefs.client.api_scheduling import delegate
+from leasefs.client.ids import new_key
 from leasefs.testing.agents import Agent, agent_mount
 from leasefs.testing.eventually import eventually
 from leasefs.testing.ledger_process import LedgerProcess
@@ -96,6 +98,25 @@ def test_the_mount_says_who_commits_and_under_which_lease(mount: Callable[..., A
     assert f"docs/b: held by bo (test), {theirs} docs/** (expires in " in said
     git(ada.root, "restore", "--staged", "docs/b")
     assert git(ada.root, "commit", "-q", "-m", "mine") == ""
+    bo.write("docs/b")
+    git(bo.root, "add", "docs/b")
+    assert git(bo.root, "commit", "-q", "-m", "theirs") == ""
+
+
+def test_a_part_that_is_delegated_is_committed_by_who_has_it(mount: Callable[..., Agent]) -> None:
+    planner, bo = mount("planner"), mount("bo")
+    lease = planner.claim("**")
+    call = delegate(lease["lease"], ["docs/**"], to="bo", key=new_key())
+    part = planner.control.send(call)["lease"]
+    eventually(lambda: [one["id"] for one in bo.held()] == [part], what="the part")
+    planner.write("src/a")
+    beside(planner, "docs/b")
+    git(planner.root, "add", "-A")
+    said = git(planner.root, "commit", "-q", "-m", "all", ok=1)
+    assert f"docs/b: held by bo (test), {part} docs/** (expires in " in said
+    assert "src/a" not in said
+    git(planner.root, "restore", "--staged", "docs/b")
+    assert git(planner.root, "commit", "-q", "-m", "mine") == ""
     bo.write("docs/b")
     git(bo.root, "add", "docs/b")
     assert git(bo.root, "commit", "-q", "-m", "theirs") == ""
