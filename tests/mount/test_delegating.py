@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.mount
 
+INSTALLED = Path(sys.executable).parent / "leasefs"
 FILES = ("core/y.py", "core/table/a.py", "core/table/b.py", "core/table/sort/c.py", "beside.py")
 
 
@@ -246,6 +249,31 @@ def test_what_a_worker_left_is_kept_before_the_planner_can_write_over_it(
     eventually(lambda: errno_of(team.planner, "core/table/a.py") == 0, what="the return")
     (rescue,) = rescue_ids(team.tree, part["lease"])
     assert restored(team.tree, rescue, str(tmp_path / "kept"))["core/table/a.py"] == as_left
+
+
+def test_a_part_is_recalled_by_who_gave_it(team: Team) -> None:
+    """From the command line in the planner's mount; its worker yields, and the ground is the planner's again."""
+    lease = team.planner.claim("core/**", ttl_s=600)
+    part = leasefs(team.planner, "delegate", lease["lease"], "core/table/**", "--to", "ada")
+    holds(team.ada, {"lease": part})
+    why = leasefs(team.planner, "why", "core/table/a.py", code=3)
+    assert part in why
+    assert f"leasefs recall {part}" in why
+    assert "delegated to you by planner" in leasefs(team.ada, "status")
+    assert f"ada has it as {part}" in leasefs(team.planner, "status")
+    leasefs(team.planner, "recall", part, "--within", "30s", "--reason", "the plan has changed")
+    eventually(lambda: errno_of(team.planner, "core/table/a.py") == 0, what="the ground's return")
+    assert errno_of(team.ada, "core/table/a.py") == errno.EACCES
+    assert "the plan has changed" in told(team.ada, "recalls")
+    assert "comes back" not in told(team.ada, "recalls")
+
+
+def leasefs(agent: Agent, *arguments: str, code: int = 0) -> str:
+    done = subprocess.run(
+        [INSTALLED, "-C", agent.root, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout.strip()
 
 
 def test_a_refused_delegation_changes_nothing(team: Team) -> None:
