@@ -1,0 +1,157 @@
+"""What many agents want to edit, made up from a seed, and the best that anybody could do with it.
+
+A trace is a list of tasks for each agent, done in their order. A task edits a few files and holds them together;
+each edit takes its time. Few files are wanted by nearly everybody (a package's manifest, its lock file, an index
+of routes), most by hardly anybody, and an agent keeps to its own packages most of the time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+HOT = {"package.json": 0.025, "package-lock.json": 0.015, "src/routes/index.ts": 0.02}
+"""How likely an edit is one of these."""
+PACKAGES = 60
+FILES_OF_A_PACKAGE = 40
+# How likely an edit is in one of the two packages that are the agent's own at the time.
+_AT_HOME = 0.7
+_EDIT_S = (0.05, 0.5)
+# One file mostly, sometimes two or three.
+_SIZES = (1, 1, 1, 1, 1, 1, 1, 2, 2, 3)
+
+
+class Edit(NamedTuple):
+    """One file, and how long its editing takes."""
+
+    path: str
+    work_s: float
+
+
+class Task(NamedTuple):
+    """What is edited together."""
+
+    edits: tuple[Edit, ...]
+
+    @property
+    def work_s(self) -> float:
+        """How long the task takes once it has its files."""
+        return sum(edit.work_s for edit in self.edits)
+
+
+Trace = list[list[Task]]
+
+
+def trace(agents: int, work_s: float, seed: int) -> Trace:
+    """Tasks for each agent, `work_s` seconds of work or a little more."""
+    # Nothing here is a secret.
+    return [_tasks(random.Random(f"{seed}/{agent}"), work_s) for agent in range(agents)]  # noqa: S311
+
+
+def _tasks(dice: random.Random, work_s: float) -> list[Task]:
+    homes = dice.sample(range(PACKAGES), 2)
+    tasks: list[Task] = []
+    while sum(task.work_s for task in tasks) < work_s:
+        paths = {_path(dice, homes) for _ in range(dice.choice(_SIZES))}
+        tasks.append(Task(tuple(Edit(path, dice.uniform(*_EDIT_S)) for path in sorted(paths))))
+    return tasks
+
+
+def _path(dice: random.Random, homes: Sequence[int]) -> str:
+    place = dice.random()
+    for path, share in HOT.items():
+        if place < share:
+            return path
+        place -= share
+    package = dice.choice(homes) if dice.random() < _AT_HOME else dice.randrange(PACKAGES)
+    # Also within a package some files are wanted more than others.
+    number = min(int(dice.paretovariate(0.7)) - 1, FILES_OF_A_PACKAGE - 1)
+    return f"packages/p{package:02}/src/f{number:02}.ts"
+
+
+def files(of: Trace) -> list[str]:
+    """All files of a trace."""
+    return sorted({edit.path for tasks in of for task in tasks for edit in task.edits})
+
+
+def total_s(of: Trace) -> float:
+    """All work of a trace: how long one agent alone would take."""
+    return sum(task.work_s for tasks in of for task in tasks)
+
+
+def bound_s(of: Trace, *, whole_tasks: bool = True) -> float:
+    """No schedule ends earlier than this.
+
+    Nobody does two tasks at once, and a file is in one hand at a time: for its whole task, or, without
+    `whole_tasks`, for its edit alone. The longest of all these is the bound; it may be out of reach.
+    """
+    wanted: Counter[str] = Counter()
+    for tasks in of:
+        for task in tasks:
+            for edit in task.edits:
+                wanted[edit.path] += task.work_s if whole_tasks else edit.work_s  # type: ignore[assignment]
+    longest = max(sum(task.work_s for task in tasks) for tasks in of)
+    return max(longest, *wanted.values())
+
+
+def planned_s(of: Trace) -> float:
+    """How long the better of two plans takes that were made with all of the trace in sight.
+
+    Whenever a file comes free, of the agents that could go on the one with the most work left goes first; or the one
+    whose files are wanted most by others.
+    """
+    rest = [_rest(tasks) for tasks in of]
+    wanted = Counter(edit.path for tasks in of for task in tasks for edit in task.edits)
+
+    def by_rest(agent: int, at: int) -> float:
+        return -rest[agent][at]
+
+    def by_demand(agent: int, at: int) -> float:
+        return -max(wanted[edit.path] for edit in of[agent][at].edits)
+
+    return min(_listed(of, by_rest), _listed(of, by_demand))
+
+
+def _rest(tasks: list[Task]) -> list[float]:
+    left, found = 0.0, []
+    for task in reversed(tasks):
+        left += task.work_s
+        found.append(left)
+    return found[::-1]
+
+
+def _listed(of: Trace, order: Callable[[int, int], float]) -> float:
+    """A list schedule: at each moment everybody who can begin the next task does, in this order."""
+    at, busy, running = [0] * len(of), set[str](), list[tuple[float, int]]()
+    idle, now_s = set(range(len(of))), 0.0
+    while True:
+        for agent in sorted(idle, key=lambda one: _key(of, order, one, at[one])):
+            if at[agent] < len(of[agent]):
+                task = of[agent][at[agent]]
+                paths = {edit.path for edit in task.edits}
+                if not paths & busy:
+                    busy |= paths
+                    idle.discard(agent)
+                    heapq.heappush(running, (now_s + task.work_s, agent))
+        if not running:
+            return now_s
+        now_s, done = heapq.heappop(running)
+        busy -= {edit.path for edit in of[done][at[done]].edits}
+        at[done] += 1
+        idle.add(done)
+
+
+def _key(of: Trace, order: Callable[[int, int], float], agent: int, at: int) -> tuple[float, int]:
+    return (order(agent, at) if at < len(of[agent]) else 0.0, agent)
+
+
+def jain(shares: Iterable[float]) -> float:
+    """Jain's index of fairness: 1 if all have the same, 1/n if one has all."""
+    values = list(shares)
+    squares = sum(value * value for value in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
