@@ -65,6 +65,11 @@ class Recall:
     in_tree: tuple[bytes, ...] = ()
     changed: tuple[bytes, ...] = ()
 
+    @property
+    def goes_to(self) -> str:
+        """The lease that the ground goes back to instead of coming back; "" unless it was delegated out of one."""
+        return "" if self.held is None or self.again else self.held.parent
+
     def words(self) -> str:
         """Who recalled it and why."""
         return f"recalled by {self.by}: {self.reason}"

@@ -144,6 +144,7 @@ class Trust:
             mode=Mode(claim["mode"]),
             ttl_s=claim["ttl_s"],
             trusted_until_s=trusted_until_s,
+            parent=claim.get("parent", ""),
         )
         rest = [other for other in self.view.leases if other.lease_id != lease_id]
         self.view = HeldView([*rest, lease], self.view.lost, self.view.carved)

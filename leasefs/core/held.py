@@ -23,7 +23,7 @@ _MEMO_LIMIT = 65536
 
 @dataclass(frozen=True, slots=True)
 class HeldLease:
-    """A granted lease as its holder knows it."""
+    """A granted lease as its holder knows it; `parent` is the lease that it was delegated out of."""
 
     lease_id: str
     token: int
@@ -31,6 +31,7 @@ class HeldLease:
     mode: Mode
     ttl_s: float
     trusted_until_s: float
+    parent: str = ""
 
     def matches(self, path: bytes) -> bool:
         """Whether one of the lease's globs names `path`."""

@@ -57,6 +57,8 @@ def _next(recall: Recall) -> str:
             return "nothing is written there any more, and what is uncommitted is being kept"
         case Stage.GIVEN_UP | Stage.WAITING:
             back = f"it comes back as {recall.again}" if recall.again else "it is given up"
+            if recall.goes_to:
+                back = f"it went back to {recall.goes_to}, out of which it was delegated to you"
             return f"{back}: leasefs queue{_kept(recall)}"
         case Stage.BACK:
             return f"it is back, as {recall.again}{_kept_now(recall)}"

@@ -230,6 +230,8 @@ class Recalling:
         recall = self._recalls.away(refused.path)
         if recall is None:
             return ""
+        if recall.goes_to:
+            return f"{recall.words()}; it goes back to {recall.goes_to}, out of which it was delegated to you"
         back = f"it comes back to you as {recall.again}" if recall.again else "it comes back to you"
         return f"{recall.words()}; {back} when they are done: leasefs queue"
 

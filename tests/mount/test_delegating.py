@@ -265,7 +265,9 @@ def test_a_part_is_recalled_by_who_gave_it(team: Team) -> None:
     eventually(lambda: errno_of(team.planner, "core/table/a.py") == 0, what="the ground's return")
     assert errno_of(team.ada, "core/table/a.py") == errno.EACCES
     assert "the plan has changed" in told(team.ada, "recalls")
-    assert "comes back" not in told(team.ada, "recalls")
+    for name in ("recalls", "refusals"):
+        assert "comes back" not in told(team.ada, name)
+        assert f"back to {lease['lease']}, out of which it was delegated" in told(team.ada, name)
 
 
 def leasefs(agent: Agent, *arguments: str, code: int = 0) -> str:
