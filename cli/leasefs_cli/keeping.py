@@ -85,8 +85,13 @@ class Keeper:
         elif what == "recalled":
             self._recall(use, recall_words(id_, said["recall"]))
         elif what == "yielded":
-            back = f"; it comes back by itself, as {said['claim']}" if said.get("claim") else ""
-            self._warn(f"{id_} is given up{back}")
+            if use not in self._recalled:  # it went so fast that there was no time to say so before
+                self._recall(use, f"{id_} is {said['reason']}")
+            back = f", as {said['claim']}" if said.get("claim") else ""
+            self._tell(
+                f"{id_} is given up: the command runs on, and what it writes there is refused until the ground comes "
+                f"back by itself{back}"
+            )
         elif what == "back":
             self._tell(f"the ground is back, as {id_}")
             self._ground_is_back(use)

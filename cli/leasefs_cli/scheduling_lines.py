@@ -100,7 +100,7 @@ def _hold_set(event: Event) -> tuple[str, str]:
 
 
 def _revoked(event: Event) -> tuple[str, str]:
-    late = ", to whom it was not given up in time" if event.get("for_recall") else ""
+    late = ", at the deadline of a recall" if event.get("for_recall") else ""
     return event["agent"], f"{event['lease']}: by {event['by']}{late}"
 
 

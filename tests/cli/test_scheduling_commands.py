@@ -360,13 +360,16 @@ def test_status_tells_of_recalls_and_parts(here: Any, mounted: FakeLedger) -> No
     }
     mounted.answers["GET /v1/mount"]["recalls"] = [told, {**told, "yields_in_s": None}]
     mounted.answers["GET /v1/status"] = {"version": "0.1.0"}
-    lease = {**LEASE, "recall": RECALL, "delegated": ["src/t/**"]}
+    mounted.answers["GET /v1/mount"]["delegations"] = [{"words": "bo has src/t/** as L8"}]
+    lease = {**LEASE, "recall": RECALL, "delegated": ["src/t/**"], "resumes": "L2"}
     mounted.answers["GET /v1/leases"] = {"leases": [lease, OTHER]}
     shown = here("status").out
     assert "L7 src/** is recalled by ann (why), to be given up within 25s; commit what" in shown
     assert "L7 src/** was recalled by ann (why); commit what" in shown
     assert shown.count("is recalled by") == 1
-    assert "does not write: src/t/**" in shown
+    assert "bo has src/t/** as L8\n" in shown
+    assert "delegated to others" not in shown
+    assert "L7 brought back what L2 had when it was recalled" in shown
     said = json.loads(here("status", "--json").out)
     assert [one["lease"] for one in said["leases"]] == ["L7"]
 
@@ -413,7 +416,7 @@ _OWN = {"lease": "L7", "agent": "ada", "token": 7}
         ({"type": "recall-ended", **_OWN, "reason": "L9 is gone"}, "L7 may be kept: L9 is gone"),
         (
             {"type": "revoked", **_OWN, "by": "ann", "for_recall": True},
-            "by ann, to whom it was not",
+            "by ann, at the deadline of a recall",
         ),
         ({"type": "downgraded", **_OWN, "former_token": 3}, "L7 is shared from here on"),
         ({"type": "hold-set", **_OWN, "hold_until_s": 160.0, "by": "ann"}, "L7 may be held for 1m"),

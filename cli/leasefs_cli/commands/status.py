@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from leasefs_cli.place import View
 
 REFUSALS_SHOWN = 5
+_TOLD_BY_MOUNT = {"recall": None, "delegated": (), "parent": ""}
 
 
 @teaching_command(
@@ -90,9 +91,12 @@ def _show_mount(seen: View, mount: MountFound, *, as_json: bool) -> None:
     )
     say("")
     say_trusted(mine["leases"])
-    say_notes({**lease, "recall": None} for lease in said.leases)
+    for part in mine.get("delegations", ()):
+        say(printable(part["words"]))
     for recall in mine.get("recalls", ()):
         say(printable(mount_recall_words(recall)))
+    # What the mount does not tell by itself.
+    say_notes({**lease, **_TOLD_BY_MOUNT} for lease in said.leases)
     if waiting:
         say("")
         say_waiters(waiting)
