@@ -127,8 +127,14 @@ class Looking:
                 await trio.to_thread.run_sync(
                     self._find_nested, list(look.paths), abandon_on_cancel=True
                 )
+                # Rules change seldom, and their commit is a change of git.
                 answers = await trio.to_thread.run_sync(
-                    _ask, self._tree, look, self._upstream, abandon_on_cancel=True
+                    _ask,
+                    self._tree,
+                    look,
+                    self._upstream,
+                    not touched_only,
+                    abandon_on_cancel=True,
                 )
             except OSError as error:
                 raise VcsError(f"the tree cannot be looked at: {error}") from error
@@ -180,14 +186,18 @@ class Looking:
         return settled(path, outcome, now.commit, now.blob, done=done)
 
 
-def _ask(tree: WorkTree, look: Look, upstream: str | None) -> _Answers:
-    """Blocks: asks git about all of it."""
+def _ask(tree: WorkTree, look: Look, upstream: str | None, rules_too: bool) -> _Answers:
+    """Blocks: asks git about all of it; with `rules_too` what became scratch counts as clean."""
     # Read when first needed: a mount is to be usable before.
-    from leasefs.vcs.reconcile import dirty_below, standings
+    from leasefs.vcs.now_ignored import now_ignored
+    from leasefs.vcs.reconcile import Difference, dirty_below, standings
 
     whole = [path for path in look.paths if path.endswith(b"/")]
     files = {path: _seen(one) for path, one in look.paths.items() if not path.endswith(b"/")}
     answers = standings(tree, [*files, *map(_name, whole)], files, upstream=upstream)
+    if rules_too:
+        new = [p for p in files if (one := answers[p]) and one.dirty is Difference.UNTRACKED]
+        answers |= dict.fromkeys(now_ignored(tree, new), Standing())
     # Where there is no git nothing differs from anything; such intents end with their lease.
     under_git = [path for path in whole if answers.pop(_name(path)) is not None]
     if not under_git:

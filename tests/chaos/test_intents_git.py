@@ -244,6 +244,17 @@ def ignored(at: Place) -> None:
     at.stands(dirty="a")
 
 
+def ignored_since(at: Place) -> None:
+    """Nothing more can become of it: git would not commit it, and no release could wait for that."""
+    at.write("a", "built/x", "deep/log", "kept.tmp")
+    at.git("add", "-f", "kept.tmp")
+    at.stands(dirty="a built/x deep/log kept.tmp")
+    at.write(".gitignore", content="*.log\nbuilt/\n/deep/log\n*.tmp\n")
+    at.git("add", ".gitignore")
+    at.git("commit", "-qm", "ignored", "--", ".gitignore")
+    at.stands(dirty="a kept.tmp", committed=".gitignore")
+
+
 ORDINARY = (
     commit,
     amend,
@@ -261,6 +272,7 @@ ORDINARY = (
     by_hand,
     sparse_checkout,
     ignored,
+    ignored_since,
 )
 
 
