@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from leasefs_cli.interrupts import dying_at_once
+
 if TYPE_CHECKING:
     from leasefs.client import api
     from leasefs.core.errors import OverCap
@@ -18,7 +20,8 @@ def with_share(call: api.Call, place: Place, refused: OverCap) -> api.Call:
     """
     if refused.details.get("needs") != "share" or call.body is None:
         raise refused
-    share = _share_of(place, call.body["globs"])
+    with dying_at_once():  # the claim was refused, so nothing is under way
+        share = _share_of(place, call.body["globs"])
     if share is None:
         raise refused
     return call._replace(body={**call.body, "share": share})

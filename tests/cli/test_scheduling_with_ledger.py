@@ -256,6 +256,22 @@ def test_admission_is_what_the_queue_waits_for(start: Any, installed: Any, repo:
     assert f"{id_} may be held for 4h from here on" in told
 
 
+def test_a_claim_of_everything_is_not_the_easy_way_out(installed: Any, repo: Path) -> None:
+    """The share of the files is counted here, when the ledger asks for it."""
+    for name in ("src/y.py", "docs/a", "docs/b"):
+        (repo / name).parent.mkdir(exist_ok=True)
+        (repo / name).touch()
+    subprocess.run(["git", "add", "-A"], check=True)
+    assert installed("admission", "set", "--max-share", "50%").code == 0
+    over = installed("claim", "**", "--agent", "ada")
+    assert over.code == 3
+    assert "covers 100.0% of the files, and this territory lets one lease cover 50.0%" in over.err
+    for globs in (["src"], ["docs/a"]):
+        claim(installed, *globs, "--agent", "ada", "-q")
+    refused = [event["event"]["code"] for event in log(installed, "claim-refused")]
+    assert refused == ["over-cap"] * 4
+
+
 def test_a_freeze_says_why_everywhere(installed: Any, repo: Path) -> None:
     ran = installed("freeze", "src/big.py", "--reason", "about to be split", "--for", "2h")
     id_ = ran.out.strip()
