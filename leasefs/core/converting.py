@@ -25,7 +25,8 @@ from leasefs.core.events import Downgraded
 from leasefs.core.globs import globs_of
 from leasefs.core.granting import settle, take
 from leasefs.core.lease import Mode
-from leasefs.core.overlap import first_overlap
+from leasefs.core.overlap import overlap
+from leasefs.core.partition_meetings import meetings
 from leasefs.core.paths import text
 from leasefs.core.records import Claim, Session, replace
 from leasefs.core.views import lease_answer
@@ -129,12 +130,16 @@ def _claims(draft: Draft, command: ClaimRegions, session: Session) -> list[Claim
 
 
 def _check_apart(claims: list[Claim]) -> None:
-    for number, one in enumerate(claims):
-        for other in claims[number + 1 :]:
-            met = first_overlap(globs_of(one.globs), globs_of(other.globs))
-            if met is not None:
+    globs = [
+        (number, glob) for number, claim in enumerate(claims) for glob in globs_of(claim.globs)
+    ]
+    for (region, glob), met in zip(globs, meetings([glob for _, glob in globs]), strict=True):
+        for at in sorted(met):
+            other_region, other = globs[at]
+            if other_region != region:
+                witness = overlap(glob, other) or b""
                 raise InvalidRequest(
-                    f"two regions overlap: {met[0].text} and {met[1].text} both match {text(met[2])!r}"
+                    f"two regions overlap: {glob.text} and {other.text} both match {text(witness)!r}"
                 )
 
 

@@ -56,7 +56,7 @@ def partition(
     cells = ground.cells
     wanting = _wanting(units, cells)
     ordered = in_order(units, paths)
-    find_rivals(ordered, ground.walk)
+    find_rivals(units, ordered, ground.walk)
     find_holders(units, _files_of_tasks(wanting, cells))
     ordered = wanted_ones(ordered)
     groups = Groups(ordered)

@@ -10,10 +10,9 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from leasefs.core.index import GlobIndex
-from leasefs.core.overlap import overlap, uncovered
+from leasefs.core.overlap import uncovered
+from leasefs.core.partition_meetings import meetings
 from leasefs.core.partition_spelling import is_hard_to_leave_out
-from leasefs.core.partition_walk import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from leasefs.core.globs import Glob
     from leasefs.core.partition_types import Task
     from leasefs.core.partition_walk import GlobWalk
-
-_HERE = ""  # the index is made for many territories
 
 
 @dataclass(slots=True, eq=False)
@@ -101,42 +98,18 @@ def _below(directory: bytes, paths: Sequence[bytes]) -> int:
     return bisect_left(paths, directory + b"0") - bisect_left(paths, directory + b"/")
 
 
-def find_rivals(ordered: Sequence[Unit], walk: GlobWalk) -> None:
-    """Fill `rivals`, decided glob against glob, `followers` and `wanted_by`."""
+def find_rivals(units: Sequence[Unit], ordered: Sequence[Unit], walk: GlobWalk) -> None:
+    """Fill `rivals`, decided glob against glob, `followers` and `wanted_by`; `units` are in the order of the walk."""
     place = {unit.number: at for at, unit in enumerate(ordered)}
-    by_number = {unit.number: unit for unit in ordered}
-    meeting = _meetings(ordered, walk)
+    met = meetings([unit.glob for unit in units], walk)
     for at, unit in enumerate(ordered):
         unit.wanted_by |= set(unit.tasks)
-        for number in sorted(meeting[unit.number], key=place.__getitem__):
+        for number in sorted(met[unit.number], key=place.__getitem__):
             if place[number] < at:
-                earlier = by_number[number]
+                earlier = units[number]
                 unit.rivals.append(earlier)
                 earlier.followers.append(unit)
                 earlier.wanted_by |= set(unit.tasks)
-
-
-def _meetings(units: Sequence[Unit], walk: GlobWalk) -> dict[int, set[int]]:
-    """Which globs overlap. What a tree or a literal meets, the walk to its directory or path tells of all at once."""
-    found: dict[int, set[int]] = {unit.number: set() for unit in units}
-    index = GlobIndex()
-    patterns: dict[str, Unit] = {}
-    for unit in units:
-        glob = unit.glob
-        if glob.is_tree:
-            met = set(numbers(walk.leading_below(glob.literal_path)))
-        elif glob.is_literal:
-            met = set(numbers(walk.matching(glob.literal_path)))
-        else:
-            near = (patterns[id_] for id_ in index.candidates(_HERE, [glob]))
-            met = {other.number for other in near if overlap(other.glob, glob) is not None}
-            patterns[str(unit.number)] = unit
-            index = index.adding(_HERE, [glob], str(unit.number))
-        met.discard(unit.number)
-        found[unit.number] |= met
-        for number in met:
-            found[number].add(unit.number)
-    return found
 
 
 def find_holders(units: Iterable[Unit], files_of_task: Mapping[int, int]) -> None:

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from leasefs.core.errors import BadPattern
 from leasefs.core.globs import Glob, parse_glob
 from leasefs.core.lease import MAX_GLOBS
-from leasefs.core.overlap import first_overlap
+from leasefs.core.overlap import first_overlap, overlap
 from leasefs.core.partition import partition
+from leasefs.core.partition_meetings import meetings
 from leasefs.core.partition_types import Conflict, File, Plan, Region, Spelling, Task
 from leasefs.core.partition_walk import GlobWalk, numbers, share
 from leasefs.testing.naive_globs import naive_match
@@ -306,3 +307,11 @@ def test_large_and_hot_files_are_told_and_which_of_them_should_be_apart() -> Non
     assert (hot.apart, hot.region) == (True, "R1")
     later = partition([task("one", "src/**")], known, commits=10_000)
     assert not any(one.apart for one in later.hottest if one.file.path == b"src/hot")
+
+
+@settings(deadline=None)
+@given(st.lists(globs, max_size=8, unique=True))
+def test_meetings_are_those_of_every_pair(glob_list: list[Glob]) -> None:
+    for number, met in enumerate(meetings(glob_list)):
+        others = [at for at in range(len(glob_list)) if at != number]
+        assert met == {at for at in others if overlap(glob_list[at], glob_list[number]) is not None}
