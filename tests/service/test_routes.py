@@ -209,7 +209,7 @@ def test_refusals_go_into_the_history(serving: Any) -> None:
             reply = await ann.ask("POST", "/v1/refusals", {"refusals": [refusal]})
             assert reply.json == {"ok": True}
             page = (await ann.ask("GET", "/v1/events?types=writes-refused")).json
-            assert page["events"][0]["event"]["refusals"] == [refusal]
+            assert page["events"][0]["event"]["refusals"] == [{**refusal, "observed": False}]
             assert page["events"][0]["territory"] == "t"
 
     asyncio.run(main())
