@@ -100,6 +100,9 @@ class Reason(Enum):
     DEADLOCK = "waiting for the path would never end"
     UNCLAIMED = "the path could not be claimed"
     CHANGED = "others changed the file after it was read here, and that would be written over"
+    UNWRITTEN = (
+        "the change could not be written down beforehand, as each first change of a path has to be"
+    )
     CONTROL = "the control directory cannot be changed"
     BORDER = "a name cannot cross between the git directory and the tree"
     GIT_COMMAND = "git would change or stage this, outside the leases of this mount, so the command is refused whole"

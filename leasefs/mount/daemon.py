@@ -107,6 +107,7 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
         refusals = RefusalLog(lessee.refused)
         with opened_tree(options.source) as root_fd:
             work = Work(root_fd, options.mountpoint, lessee, link, tree.project)
+            work.intents.unwritten = refusals.unwritten
             foreign = ForeignWrites(work.header, work.journals, lessee, link)
             about |= {"tree": work.header.tree, **foreign.facts()}
             releases = ReleaseGate(lessee, work, work.tree, tree.project)

@@ -7,6 +7,7 @@
 | DEADLOCK | EDEADLK | "Resource deadlock avoided" says what it is; nothing helps but that the caller closes what it writes |
 | GIT_COMMAND, GIT_UNKNOWN | EACCES | git names the file that it could not make, its index.lock, and ends |
 | LOST, DELEGATED_SINCE, SHARED_SINCE | ESTALE | the handle is dead for good; opening the file anew is what helps, as with a stale NFS handle |
+| UNWRITTEN | ENOSPC, or what the journal's file system said | the change was not made; there is no room for its intent (P8) |
 | CONTROL | EROFS | nothing a lease could help with |
 | BORDER | EBUSY | rename(2)'s own word for a directory that the system is using; EXDEV would make mv copy and delete it |
 """
@@ -33,6 +34,7 @@ ERRNO_OF: dict[Reason, int] = {
     Reason.LOST: errno.ESTALE,
     Reason.DELEGATED_SINCE: errno.ESTALE,
     Reason.SHARED_SINCE: errno.ESTALE,
+    Reason.UNWRITTEN: errno.ENOSPC,
     Reason.CONTROL: errno.EROFS,
     Reason.BORDER: errno.EBUSY,
 }

@@ -180,6 +180,8 @@ class IntentLog:
         self.may_see_no_refs = False
         self._is_alone: Callable[[], bool] = lambda: True
         self._refs: set[bytes] = set()
+        # Hears of each change that is not made because it cannot be journalled.
+        self.unwritten: Callable[[bytes, int, OSError], None] = lambda path, pid, error: None
         # Set whenever a path is touched for the first time in an epoch.
         self.touched: Callable[[], None] = lambda: None
 
@@ -194,12 +196,19 @@ class IntentLog:
             return
         known = self._known.get(path)
         if known is None or known.token != lease.token or known.commit:
-            self._journal.note(self._note(path, kind, lease.lease_id, lease.token, pid, other))
+            self._write(path, self._note(path, kind, lease.lease_id, lease.token, pid, other))
             head = self._head_before(path, known)
             known = Uncommitted(lease.lease_id, lease.token, self._epoch, head)
             self._known[path] = known
         known.epoch = self._epoch
         self.touched()
+
+    def _write(self, path: bytes, note: Note) -> None:
+        try:
+            self._journal.note(note)
+        except OSError as error:
+            self.unwritten(path, note["pid"], error)
+            raise
 
     def _head_before(self, path: bytes, known: Uncommitted | None) -> str | None:
         """The commit that the path's work began on.

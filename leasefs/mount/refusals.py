@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.client.process import program_name
 from leasefs.core.paths import shown
-from leasefs.core.policy import Reason, RefusalRecord
+from leasefs.core.policy import Op, Reason, RefusalRecord, Refused
+from leasefs.mount.errnos import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from leasefs.core.policy import Refused
-    from leasefs.mount.errnos import Refusal
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +34,7 @@ ADVICE: dict[Reason, str] = {
     Reason.DEADLOCK: "close what is being written, then try again: leasefs status",
     Reason.UNCLAIMED: "try again, or see: leasefs status",
     Reason.CHANGED: "read it again, then write",
+    Reason.UNWRITTEN: "make room where the state directory of leasefs lies: leasefs doctor",
     Reason.CONTROL: ".leasefs shows the state of the mount and cannot be changed",
     Reason.GIT_COMMAND: "name your own paths (git commit -- PATH), claim the rest, or use a worktree of your own; "
     "who holds it: leasefs why {path}",
@@ -90,6 +90,15 @@ class RefusalLog:
         log.info("%s: %s %s: %s", how, record.op.value, shown(record.path), record.reason.value)
         self._last.append(record)
         self._tell(record)
+
+    def unwritten(self, path: bytes, pid: int, error: OSError) -> None:
+        """Note a change that was not made because the journal did not take it (P8).
+
+        The process gets the errno as if the tree's own disk were full, and would look there.
+        """
+        refusal = Refusal(Refused(Reason.UNWRITTEN, Op.WRITE, path))
+        refusal.errno = error.errno or refusal.errno
+        self.add(refusal, pid)
 
     def _explained(self, refused: Refused) -> str:
         return next(filter(None, (explain(refused) for explain in self.explainers)), "")

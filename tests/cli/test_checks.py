@@ -96,6 +96,13 @@ def test_git_and_its_version(
     assert host.git().level == FAIL
 
 
+def test_a_directory_without_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "_ROOM_KIB", 1 << 60)
+    found = ledger.directory("state", paths.state_dir)
+    assert (found.level, found.advice) == (FAIL, f"make room: df {paths.state_dir()}")
+    assert "KiB left" in found.found
+
+
 def test_a_directory_that_is_not_ours_alone(own_world: Path) -> None:
     state = Path(paths.state_dir())
     assert ledger.directory("state", paths.state_dir).level == OK

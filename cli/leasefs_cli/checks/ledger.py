@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+# Journals and the ledger's log grow by kilobytes; the rest is for whoever repairs it.
+_ROOM_KIB = 4096
+
+
 def ledger_findings() -> Iterator[Finding]:
     """All checks of this file."""
     yield directory("runtime directory", paths.runtime_dir)
@@ -37,6 +41,15 @@ def directory(name: str, find: Callable[[], str]) -> Finding:
     if mode & 0o077:
         return Finding(
             FAIL, name, f"{path} is open to others (mode {mode:04o})", f"chmod 700 {path}"
+        )
+    system = os.statvfs(path)
+    free_kib = system.f_bavail * system.f_frsize >> 10
+    if free_kib < _ROOM_KIB:
+        return Finding(
+            FAIL,
+            name,
+            f"{path} has {free_kib} KiB left; a mount whose journal finds no room refuses every change",
+            f"make room: df {path}",
         )
     return Finding(OK, name, path)
 
