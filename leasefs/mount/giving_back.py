@@ -91,7 +91,8 @@ class GivingBack:
 
     async def _give_back(self, lease_id: str) -> None:
         try:
-            await self._lessee.release(lease_id, new_key(), dirty="keep")
+            latest = self._lessee.recalls.latest(lease_id)
+            await self._lessee.release(latest, new_key(), dirty="keep")
         except LedgerUnavailable:
             return  # again at the next look
         except LeasefsError as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 import trio
 
@@ -46,18 +47,18 @@ _EXPLAINED = frozenset({Reason.NOT_LEASED, Reason.LOST, Reason.TREE_NOT_LEASED})
 class _Tasks(NamedTuple):
     """What is done for each recall, under the name of its part."""
 
-    doing: set[tuple[str, int]]
+    doing: set[tuple[str, Recall]]
     nursery: trio.Nursery
 
     def once(self, part: str, recall: Recall, task: Callable[[Recall], Awaitable[None]]) -> None:
         """Do this part for the recall, unless that is being done."""
-        key = (part, id(recall))
+        key = (part, recall)
         if key not in self.doing:
             self.doing.add(key)
             self.nursery.start_soon(self._to_the_end, key, recall, task)
 
     async def _to_the_end(
-        self, key: tuple[str, int], recall: Recall, task: Callable[[Recall], Awaitable[None]]
+        self, key: tuple[str, Recall], recall: Recall, task: Callable[[Recall], Awaitable[None]]
     ) -> None:
         try:
             await task(recall)
@@ -74,7 +75,8 @@ class Recalling:
         self._work = work
         self._gate = gate
         self._hook = hook
-        self._told: set[tuple[str, bool]] = set()
+        # Whether the hook was told of a cold one, of those it was told of.
+        self._told: WeakKeyDictionary[Recall, bool] = WeakKeyDictionary()
 
     async def run(self) -> None:
         """See to all recalls, for ever."""
@@ -92,9 +94,9 @@ class Recalling:
                 await self._lessee.changed()
 
     def _tell_hook(self, recall: Recall, nursery: trio.Nursery) -> None:
-        key = (recall.lease_id, recall.cold)
-        if recall.stage in (Stage.ASKED, Stage.STOPPED) and key not in self._told:
-            self._told.add(key)
+        asked = recall.stage in (Stage.ASKED, Stage.STOPPED)
+        if asked and self._told.get(recall) not in (True, recall.cold):
+            self._told[recall] = recall.cold
             log.warning("%s is %s", recall.lease_id, recall.words())
             left_s = recall.until_s - self._lessee.now_s()
             nursery.start_soon(self._hook.run, recall, 0.0 if recall.cold else left_s)

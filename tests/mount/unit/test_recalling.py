@@ -2,174 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
 import pytest
 import trio
 
-from leasefs.client import api
-from leasefs.client.ids import Credentials
-from leasefs.client.lessee import Identity, Lessee
-from leasefs.client.recalls import Recall, Stage
+from leasefs.client.recalls import Stage
 from leasefs.core import commands as cmd
-from leasefs.core.errors import LedgerUnavailable
+from leasefs.mount.giving_back import GivingBack
 from leasefs.mount.recall_words import recall_facts, recall_line
-from leasefs.mount.recalling import LONGEST_MARGIN_S, Recalling
-from leasefs.testing.core_ledger import CoreLedger, CoreLink
+from leasefs.mount.recalling import LONGEST_MARGIN_S
 from leasefs.testing.lessee_probe import KEYS, claim, held
-from leasefs.testing.mock_time import MockTime, on_mock_clock
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from leasefs.core.held import HeldLease
-
-
-@dataclass
-class FakeWork:
-    """Uncommitted paths that a test sets; `unpushed` stand in the way of a release only."""
-
-    ledger: CoreLedger
-    dirty: set[bytes] = field(default_factory=set)
-    unpushed: set[bytes] = field(default_factory=set)
-    rescues: list[str] = field(default_factory=list)
-    rescue_takes_s: float = 0.0
-    rescue_fails: bool = False
-    taken_up: list[str] = field(default_factory=list)
-
-    @property
-    def intents(self) -> FakeWork:
-        return self
-
-    def dirty_of(self, _token: int) -> list[bytes]:
-        return sorted(self.dirty)
-
-    async def keep_and_end(self, lease: HeldLease, _reason: str) -> str:
-        await trio.sleep(self.rescue_takes_s)
-        if not self.dirty or self.rescue_fails:
-            return ""
-        self.dirty.clear()
-        self.rescues.append(lease.lease_id)
-        return lease.lease_id
-
-    async def flush(self) -> None:
-        if self.ledger.away:
-            raise LedgerUnavailable("nobody listens")
-
-    async def head(self) -> str:
-        return "f" * 40
-
-    def rescue_of(self, _lease_id: str) -> str:
-        return ""
-
-    async def take_up(self, rescue: str, _lease: HeldLease) -> tuple[Any, Any]:
-        self.taken_up.append(rescue)
-        return (b"src/a",), ()
-
-
-@dataclass
-class FakeGate:
-    """What must be done before a release."""
-
-    work: FakeWork
-    require: str = "committed"
-    under_git: bool = True
-
-    async def is_under_git(self) -> bool:
-        return self.under_git
-
-    async def in_the_way(self, _lease: HeldLease) -> list[bytes]:
-        await trio.sleep(0.05)
-        return sorted(self.work.dirty | self.work.unpushed)
-
-
-class SilentHook:
-    """Remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, float]] = []
-
-    async def run(self, recall: Recall, left_s: float) -> None:
-        self.told.append((recall.lease_id, left_s))
-
-
-@dataclass
-class Fleet:
-    """A ledger, a holder whose mount yields, and a person without one."""
-
-    ledger: CoreLedger
-    holder: Lessee
-    person: Lessee
-    work: FakeWork
-    gate: FakeGate
-    hook: SilentHook
-    left: list[str]
-
-    async def asked(self, within_s: float, priority: int = 20) -> str:
-        """The person claims the holder's ground."""
-        call = api.claim(
-            ["src/**"],
-            key=f"key-{next(KEYS)}",
-            ttl_s=600.0,
-            priority=priority,
-            wait=True,
-            recall_within_s=within_s,
-        )
-        return str((await self.person.claim(call))["lease"])
-
-    async def until_granted(self) -> float:
-        """When the person has it, on the one clock."""
-        while not held(self.person):
-            await self.person.changed()
-        return self.person.now_s()
-
-    async def until_back(self) -> str:
-        """The lease that the ground comes back with."""
-        while not held(self.holder):
-            await self.holder.changed()
-        return held(self.holder)[0]
-
-    def revoked(self) -> bool:
-        """Whether the ledger had to end it."""
-        return any(type(one.event).__name__ == "Revoked" for one in self.ledger.history)
-
-
-@contextlib.asynccontextmanager
-async def fleet() -> AsyncIterator[Fleet]:
-    ledger = CoreLedger(MockTime())
-    people = []
-    for agent in ("loop", "person"):
-        credentials = Credentials(f"session-of-{agent}", "secret")
-        identity = Identity(agent, "test", "territory", "mount", "host", 1, "")
-        people.append(Lessee(identity, credentials, CoreLink(ledger, *credentials), ledger.clock))
-        await people[-1].open()
-    work = FakeWork(ledger)
-    gate, hook = FakeGate(work), SilentHook()
-    recalling = Recalling(people[0], work, gate, hook)  # type: ignore[arg-type]
-    left: list[str] = []
-
-    async def leave(lease_id: str) -> None:
-        await recalling.yielded(lease_id)
-        left.append(lease_id)
-
-    people[0].guard_ground(adopt, leave)
-    async with trio.open_nursery() as nursery:
-        for task in (people[0].run, people[1].run, recalling.run, lambda: ticking(ledger)):
-            nursery.start_soon(task)
-        yield Fleet(ledger, people[0], people[1], work, gate, hook, left)
-        nursery.cancel_scope.cancel()
-
-
-async def adopt(_globs: list[str]) -> None:
-    pass
-
-
-async def ticking(ledger: CoreLedger) -> None:
-    while True:
-        await trio.sleep(0.5)
-        ledger.tick()
+from leasefs.testing.mock_time import on_mock_clock
+from leasefs.testing.yielding import fleet
 
 
 @on_mock_clock
@@ -375,3 +218,34 @@ async def test_a_recalled_lease_that_came_back_can_be_recalled_again() -> None:
         assert stages[-1] is Stage.BACK
         assert at.holder.recalls.first(again) == first
         assert at.holder.recalls.latest(first) == again
+
+
+@on_mock_clock
+async def test_each_recall_is_told_to_the_hook_once() -> None:
+    async with fleet() as at:
+        lease_id = await claim(at.holder, "src/**", ttl_s=600)
+        at.work.dirty = {b"src/a"}
+        for _ in range(2):
+            mine = await at.asked(within_s=600)
+            await trio.sleep(10)
+            await at.holder.renew_all()
+            await at.person.release(mine, f"key-{next(KEYS)}")
+            await trio.sleep(1)
+        assert at.hook.told == [(lease_id, pytest.approx(600, abs=1))] * 2
+
+
+@on_mock_clock
+async def test_ground_that_nobody_knows_of_does_not_come_back() -> None:
+    """A claim whose maker died before it heard of the grant is given back, also if it was recalled meanwhile."""
+    async with fleet() as at, trio.open_nursery() as nursery:
+        lease_id = await claim(at.holder, "src/**", ttl_s=600)
+        giving_back = GivingBack(at.holder)
+        giving_back.made(lease_id)
+        nursery.start_soon(giving_back.run)
+        await at.asked(within_s=0)
+        await at.until_granted()
+        assert len(at.ledger.state.waiters) == 1
+        giving_back.unheard(lease_id)
+        await trio.sleep(5)
+        assert not at.ledger.state.waiters
+        nursery.cancel_scope.cancel()
