@@ -1,8 +1,9 @@
 """How much work a territory takes on: limits that make claims wait, and caps that refuse them (P7).
 
 Admission stands behind the queue: only what no holder and no earlier waiter stops is held back by it, in the
-order of service. It never makes a wait unending: a claim is let through above the limit if one of those
-whose work fills the territory waits for its maker, because then no place would ever come free.
+order of service. It never makes a wait unending: when all whose work fills the territory wait, directly or through
+others, for admission itself, no place would ever come free; then a claim is let through above the limit if its
+maker is one of them, or one that they wait for.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from typing import TYPE_CHECKING
 from leasefs.core.answers import AdmissionAnswer, Blocker
 from leasefs.core.errors import InvalidRequest, OverCap
 from leasefs.core.lease import Mode
+from leasefs.core.queue import is_blocked
 from leasefs.core.records import Admission
-from leasefs.core.waits import waited_for_by
+from leasefs.core.waits import own_waiters, reaches, waits
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from leasefs.core.records import Claim, Lease
     from leasefs.core.state import State
 
@@ -23,6 +27,8 @@ MAX_REASON_LENGTH = 500
 MOST = 1_000_000
 LEAST_HOLD_S = 1.0
 NO_LIMITS = Admission()
+BY = "admission"
+"""Who recalls a lease that was held for as long as its territory allows."""
 
 
 def check(admission: Admission) -> None:
@@ -67,6 +73,14 @@ def is_full(state: State, territory: str) -> str:
     return ""
 
 
+def is_closed(state: State, territory: str) -> bool:
+    """Whether a territory is full and somebody inside it waits for nothing: so a place will come free."""
+    if not is_full(state, territory):
+        return False
+    waiting = {claim.session for claim in state.waiters.values() if claim.territory == territory}
+    return any(session not in waiting for session in _inside(state, territory))
+
+
 def held_back(state: State, claim: Claim, now_s: float) -> str | None:
     """Why admission holds this claim back, in words; None if it does not.
 
@@ -75,32 +89,47 @@ def held_back(state: State, claim: Claim, now_s: float) -> str | None:
     if claim.mode is not Mode.EXCLUSIVE or claim.territory not in state.admission:
         return None
     full = is_full(state, claim.territory)
-    if not full:
-        return None
-    if waited_for_by(
-        state, claim.session, lambda other: _has_a_place(state, other, claim.territory), now_s
-    ):
-        return None
-    return full
+    return full if full and not _must_go_on(state, claim, now_s) else None
 
 
-def _has_a_place(state: State, session_id: str, territory: str) -> bool:
-    """Whether this session's leases, or its agent's unlanded work, are what fills the territory."""
-    for id_ in state.of_session.get(session_id, ()):
-        lease = state.leases.get(id_)
-        if (
-            lease is not None
-            and lease.claim.territory == territory
-            and lease.claim.mode is Mode.EXCLUSIVE
-        ):
-            return True
-    session = state.sessions.get(session_id)
-    works = state.uncommitted.works.get(territory)
-    return (
-        session is not None
-        and works is not None
-        and any(work.agent == session.agent for work in works.values())
+def _must_go_on(state: State, claim: Claim, now_s: float) -> bool:
+    """Whether all inside the territory wait for ever unless admission lets this claim, or one like it, through."""
+    is_waited_for, seen = False, set[str]()
+    for session in _inside(state, claim.territory):
+        if session in seen:
+            continue
+        seen.add(session)
+        if session != claim.session and not waits(state, session):
+            return False
+        if not reaches(state, session, lambda one: _is_held_back(state, one, claim, now_s), now_s):
+            return False
+        is_waited_for = is_waited_for or reaches(
+            state, session, lambda one: one == claim.session, now_s
+        )
+    return is_waited_for
+
+
+def _is_held_back(state: State, session: str, claim: Claim, now_s: float) -> bool:
+    """Whether nothing but admission stops a claim of this session; `claim` is taken to be stopped."""
+    return session == claim.session or any(
+        not is_blocked(state, waiter, now_s) for waiter in own_waiters(state, session)
     )
+
+
+def _inside(state: State, territory: str) -> Iterator[str]:
+    """The sessions whose leases, or whose agents' unlanded work, fill the territory; some more than once."""
+    for lease in state.leases.values():
+        claim = lease.claim
+        if (
+            claim.territory == territory
+            and claim.mode is Mode.EXCLUSIVE
+            and not lease.lapse_recorded
+        ):
+            yield claim.session
+    for work in state.uncommitted.works.get(territory, {}).values():
+        session = state.by_agent.get((territory, work.agent))
+        if session is not None:
+            yield session
 
 
 def blocker(claim: Claim, why: str) -> Blocker:

@@ -6,7 +6,6 @@ from hashlib import blake2s
 from typing import TYPE_CHECKING
 
 from leasefs.core import admission
-from leasefs.core.answers import BLOCKERS_SHOWN
 from leasefs.core.draft import Decision, Draft
 from leasefs.core.ending import expire, withdraw
 from leasefs.core.errors import (
@@ -20,7 +19,7 @@ from leasefs.core.errors import (
     TtlOutOfRange,
     UnknownLease,
 )
-from leasefs.core.estimating import estimate
+from leasefs.core.estimating import Estimate, estimate
 from leasefs.core.events import (
     ClaimRefused,
     Queued,
@@ -30,12 +29,12 @@ from leasefs.core.events import (
 )
 from leasefs.core.globs import Glob, globs_of, parse_glob
 from leasefs.core.granting import settle, settle_territory, take
-from leasefs.core.lease import MAX_GLOBS, MAX_TTL_S, MIN_TTL_S
-from leasefs.core.queue import blockers
-from leasefs.core.recalling import check_within, recall_for, with_children
+from leasefs.core.lease import MAX_GLOBS, MAX_TTL_S, MIN_TTL_S, Mode
+from leasefs.core.obstacles import Obstacles, obstacles
+from leasefs.core.recalling import check_within, recall_for, recall_for_waiters, with_children
 from leasefs.core.records import Claim, Lease, Session
-from leasefs.core.views import lease_answer
-from leasefs.core.waits import cycle_through, may_come_back
+from leasefs.core.views import lease_answer, waiting_answer
+from leasefs.core.waits import cycle_through, may_come_back, names_of
 
 if TYPE_CHECKING:
     from leasefs.core.answers import Blocker, LeaseAnswer
@@ -75,12 +74,13 @@ def answered_before(session: Session, key: str, request: str) -> str | None:
 def claim(draft: Draft, command: ClaimLease) -> Decision:
     """Grant, queue, or refuse: all of the globs or none."""
     session = session_of(draft.state, command.session)
-    _check(draft.state, command)
+    _check(command)
     texts = tuple(glob.text for glob in checked_globs(command.globs))
     request = _request(command, texts)
     before = answered_before(session, command.key, request)
     if before is not None:
         return draft.done(_remembered(draft, before))
+    _check_replaced(draft.state, command)
     wanted = Claim(
         id=f"L{draft.next_seq}",
         territory=session.territory,
@@ -103,21 +103,11 @@ def claim(draft: Draft, command: ClaimLease) -> Decision:
     try:
         admission.check_caps(draft.state, wanted, command.share)
     except OverCap as error:
-        return _refuse(draft, wanted, error)
+        return refuse(draft, wanted, error)
     found = obstacles(draft.state, wanted, draft.now_s)
     if found and not command.wait:
-        return _refuse(draft, wanted, conflict(found))
+        return refuse(draft, wanted, conflict(wanted, found, draft.now_s))
     return _place(draft, wanted, found, command.key, request)
-
-
-def obstacles(state: State, wanted: Claim, now_s: float) -> tuple[Blocker, ...]:
-    """Everything that stands before a claim: holders, earlier waiters, or else admission."""
-    found = blockers(state, wanted, now_s)
-    if not found:
-        why = admission.held_back(state, wanted, now_s)
-        if why is not None:
-            return (admission.blocker(wanted, why),)
-    return found
 
 
 def _request(command: ClaimLease, texts: tuple[str, ...]) -> str:
@@ -128,16 +118,24 @@ def _request(command: ClaimLease, texts: tuple[str, ...]) -> str:
     return fingerprint("claim", texts, command.mode, command.ttl_s, command.priority, *newer)
 
 
-def _check(state: State, command: ClaimLease) -> None:
+def _check(command: ClaimLease) -> None:
     check_terms(command.ttl_s, command.priority, command.note)
     if command.recall_within_s is not None:
         check_within(command.recall_within_s)
         if not command.wait:
             raise InvalidRequest("a claim that recalls others has to wait for them: ask with wait")
-    if command.replaces:
-        lease = state.leases.get(command.replaces)
-        if lease is None or lease.claim.session != command.session:
-            raise UnknownLease(command.replaces)
+
+
+def _check_replaced(state: State, command: ClaimLease) -> None:
+    if not command.replaces:
+        return
+    lease = state.leases.get(command.replaces)
+    if lease is None or lease.claim.session != command.session:
+        raise UnknownLease(command.replaces)
+    if lease.claim.mode is not Mode.SHARED:
+        raise InvalidRequest(
+            f"{lease.id} is exclusive: only a shared lease is replaced, by an upgrade; release it instead"
+        )
 
 
 def check_terms(ttl_s: float, priority: int, note: str) -> None:
@@ -188,11 +186,15 @@ def renewal_of(lease: Lease, now_s: float, ttl_s: float, kept_by: tuple[str, ...
 
 def _renew(draft: Draft, lease: Lease, ttl_s: float) -> Decision:
     renewal = renewal_of(lease, draft.now_s, ttl_s, lease.kept_by)
+    was_lapsed = lease.lapsed(draft.now_s)
     draft.emit(Renewed(lease.claim.session, (renewal,)))
+    if was_lapsed:
+        recall_for_waiters(draft, lease.id)
     return draft.done(_remembered(draft, lease.id))
 
 
-def _refuse(draft: Draft, wanted: Claim, error: LeasefsError) -> Decision:
+def refuse(draft: Draft, wanted: Claim, error: LeasefsError) -> Decision:
+    """The refusal of a claim, and its trace in the history (P11)."""
     draft.emit(
         ClaimRefused(
             session=wanted.session,
@@ -206,34 +208,40 @@ def _refuse(draft: Draft, wanted: Claim, error: LeasefsError) -> Decision:
     return draft.refused(error)
 
 
-def _place(
-    draft: Draft, wanted: Claim, found: tuple[Blocker, ...], key: str, request: str
-) -> Decision:
+def _place(draft: Draft, wanted: Claim, found: Obstacles, key: str, request: str) -> Decision:
     """Grant or queue on trial; a cycle of waiters undoes it and is refused instead (P7)."""
-    trial = Draft(draft.state, draft.now_s)
+    trial, expected = Draft(draft.state, draft.now_s), None
     if found:
-        behind = tuple(blocker.id for blocker in found[:BLOCKERS_SHOWN] if blocker.id)
-        ahead = dict.fromkeys(blocker.session for blocker in found[:BLOCKERS_SHOWN] if blocker.id)
-        expected = estimate(trial.state, wanted, draft.now_s)
+        expected = _expected(draft, wanted, found)
         eta_s = expected.eta_s if expected else None
-        trial.emit(Queued(wanted, behind, key, request, eta_s, tuple(ahead)))
+        told = found.told(wanted, draft.now_s)
+        behind = tuple(blocker.id for blocker in told if blocker.id)
+        ahead = tuple(dict.fromkeys(blocker.session for blocker in told if blocker.id))
+        trial.emit(Queued(wanted, behind, key, request, eta_s, ahead))
         recall_for(trial, wanted)
     else:
         take(trial, wanted, key, request)
     cycle = cycle_through(trial.state, wanted.session, draft.now_s)
     if cycle:
-        return _refuse(draft, wanted, Deadlock(names_of(trial.state, cycle)))
+        return refuse(draft, wanted, Deadlock(names_of(trial.state, cycle)))
     if wanted.territory in trial.state.admission:
         settle_territory(trial, wanted.territory)
+    elif found and wanted.recall_within_s is None:
+        # Nothing has changed since these were found: a long queue is looked through once.
+        return trial.done(waiting_answer(wanted, found, expected, draft.now_s))
     return trial.done(_remembered(trial, wanted.id))
 
 
-def names_of(state: State, sessions: list[str]) -> list[str]:
-    """The agents of these sessions."""
-    return [
-        state.sessions[session].agent if session in state.sessions else session
-        for session in sessions
-    ]
+def _expected(draft: Draft, wanted: Claim, found: Obstacles) -> Estimate | None:
+    """How long the claim will wait, what it recalls taken into account."""
+    if found.held_back is not None:
+        return None
+    if wanted.recall_within_s is None:
+        return estimate(draft.state, wanted, draft.now_s)
+    probe = Draft(draft.state, draft.now_s)
+    probe.emit(Queued(wanted, ()))
+    recall_for(probe, wanted)
+    return estimate(probe.state, wanted, draft.now_s)
 
 
 def owned_claim(state: State, lease_id: str) -> Claim:
@@ -248,7 +256,8 @@ def owned_claim(state: State, lease_id: str) -> Claim:
 def revoke(draft: Draft, command: RevokeLease) -> Decision:
     """End somebody else's lease and what was carved out of it.
 
-    It is never renewed again, and free once its holder drops it or it expires.
+    It is never renewed again, and free once its holder drops it or it expires. A freeze is free at once: nobody
+    writes under it.
     """
     owned = owned_claim(draft.state, command.lease)
     if owned.id not in draft.state.leases:
@@ -263,19 +272,20 @@ def revoke(draft: Draft, command: RevokeLease) -> Decision:
 
 def _revoke_one(draft: Draft, lease: Lease, operator: str) -> None:
     owned = lease.claim
-    if lease.lapsed(draft.now_s):
+    if lease.lapsed(draft.now_s) or owned.frozen_by:
         expire(draft, lease, f"revoked by {operator}")
         settle(draft, owned.territory, globs_of(owned.globs))
     elif not lease.revoked_by or lease.recall is not None:
         draft.emit(Revoked(owned.id, owned.agent, lease.token, operator))
 
 
-def conflict(found: tuple[Blocker, ...]) -> ClaimConflict:
+def conflict(wanted: Claim, found: Obstacles, now_s: float) -> ClaimConflict:
     """The refusal of a claim that would not wait: who holds what, where they meet, until when (P10)."""
-    more = f"; {len(found) - 1} more in the way" if len(found) > 1 else ""
+    told = found.told(wanted, now_s)
+    more = f"; {found.count - 1} more in the way" if found.count > 1 else ""
     return ClaimConflict(
-        f"{_stands_before(found[0])}{more}. Queue with --wait, or claim other ground",
-        blockers=[_plain(blocker) for blocker in found[:BLOCKERS_SHOWN]],
+        f"{_stands_before(told[0])}{more}. Queue with --wait, or claim other ground",
+        blockers=[_plain(blocker) for blocker in told],
     )
 
 

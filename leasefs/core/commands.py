@@ -58,7 +58,8 @@ class ClaimLease(Command, frozen=True):
     """Ask for a lease over all of `globs` or none (P6). With `wait`, queue instead of a refusal.
 
     With `recall_within_s` (and `wait`), holders of lower priority are asked to yield within so many seconds; 0 stops
-    their writes at once. `replaces` names a shared lease of the session, given up when this is granted: an upgrade.
+    their writes at once. `replaces` names a shared lease of the session, given up when this is granted: an upgrade. The grant may
+    be heard late, so whoever asks counts on the shared lease no more.
     `share` is the part of the territory's files under the globs, as whoever asks counted, for a cap on it.
     """
 

@@ -16,20 +16,30 @@ from leasefs.core.claims import (
     checked_globs,
     conflict,
     fingerprint,
-    obstacles,
+    refuse,
     session_of,
 )
 from leasefs.core.draft import Decision, Draft
-from leasefs.core.errors import InvalidRequest, LeaseLost, NotHolder, UnknownLease
+from leasefs.core.errors import (
+    Deadlock,
+    InvalidRequest,
+    LeaseLost,
+    NotHolder,
+    OverCap,
+    UnknownLease,
+)
 from leasefs.core.events import Downgraded
 from leasefs.core.globs import globs_of
-from leasefs.core.granting import settle, take
+from leasefs.core.granting import settle, settle_territory, take
 from leasefs.core.lease import Mode
+from leasefs.core.obstacles import obstacles
 from leasefs.core.overlap import overlap
 from leasefs.core.partition_meetings import meetings
 from leasefs.core.paths import text
+from leasefs.core.recalling import drop_idle_recalls
 from leasefs.core.records import Claim, Session, replace
 from leasefs.core.views import lease_answer
+from leasefs.core.waits import cycle_through, names_of
 
 if TYPE_CHECKING:
     from leasefs.core.commands import ClaimRegions, DowngradeLease
@@ -65,6 +75,7 @@ def downgrade(draft: Draft, command: DowngradeLease) -> Decision:
         )
     if claim.mode is Mode.EXCLUSIVE:
         draft.emit(Downgraded(lease.id, claim.agent, lease.token, command.key, request))
+        drop_idle_recalls(draft, lease.id)
         settle(draft, claim.territory, globs_of(claim.globs))
     return draft.done(lease_answer(draft.state, lease.id, draft.now_s))
 
@@ -75,27 +86,37 @@ def claim_regions(draft: Draft, command: ClaimRegions) -> Decision:
     Raises:
         ClaimConflict: one of them is held or waited for by somebody else, or two of them overlap.
         OverCap: they are more than one agent may have.
+        Deadlock: somebody of lower priority waits for them whom the session waits for.
     """
     session = session_of(draft.state, command.session)
     claims = _claims(draft, command, session)
     request = fingerprint("regions", [claim.globs for claim in claims], command.mode, command.ttl_s)
-    before = [answered_before(session, _key(command, n), request) for n in range(len(claims))]
-    if any(before):
-        return draft.done(_answers(draft, [id_ or "" for id_ in before]))
+    before = answered_before(session, command.key, request)
+    if before is not None:
+        return draft.done(_answers(draft, before.split()))
+    return _grant_all(draft, command, claims, request)
+
+
+def _grant_all(draft: Draft, command: ClaimRegions, claims: list[Claim], request: str) -> Decision:
     trial, ids = Draft(draft.state, draft.now_s), []
-    for number, (wanted, region) in enumerate(zip(claims, command.regions, strict=True)):
+    for wanted, region in zip(claims, command.regions, strict=True):
         numbered = _numbered(wanted, trial.next_seq)
-        admission.check_caps(trial.state, numbered, region.share)
+        try:
+            admission.check_caps(trial.state, numbered, region.share)
+        except OverCap as error:
+            return refuse(draft, numbered, error)
         found = obstacles(trial.state, numbered, draft.now_s)
         if found:
-            raise conflict(found)
-        take(trial, numbered, _key(command, number), request)
+            return refuse(draft, numbered, conflict(numbered, found, draft.now_s))
+        take(trial, numbered, command.key, request)
         ids.append(numbered.id)
+    territory = claims[0].territory
+    cycle = cycle_through(trial.state, command.session, draft.now_s)
+    if cycle:
+        return refuse(draft, claims[0], Deadlock(names_of(trial.state, cycle)))
+    if territory in trial.state.admission:
+        settle_territory(trial, territory)
     return trial.done(_answers(trial, ids))
-
-
-def _key(command: ClaimRegions, number: int) -> str:
-    return f"{command.key}/{number}"
 
 
 def _answers(draft: Draft, ids: list[str]) -> RegionsAnswer:

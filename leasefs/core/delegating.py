@@ -15,7 +15,7 @@ from leasefs.core.claims import (
     check_terms,
     checked_globs,
     fingerprint,
-    names_of,
+    refuse,
     session_of,
 )
 from leasefs.core.draft import Decision, Draft
@@ -39,7 +39,7 @@ from leasefs.core.records import Claim, Lease, Session
 from leasefs.core.releasing import refuse_dirty
 from leasefs.core.uncommitted import lies_on
 from leasefs.core.views import is_live, lease_answer
-from leasefs.core.waits import cycle_through
+from leasefs.core.waits import cycle_through, names_of
 
 if TYPE_CHECKING:
     from leasefs.core.commands import DelegateLease
@@ -187,5 +187,5 @@ def _give(draft: Draft, child: Claim, session: Session, key: str, request: str) 
     take(trial, child, key, request, asked_by=session.id)
     cycle = cycle_through(trial.state, child.session, draft.now_s)
     if cycle:
-        raise Deadlock(names_of(trial.state, cycle))
+        return refuse(draft, child, Deadlock(names_of(trial.state, cycle)))
     return trial.done(lease_answer(trial.state, child.id, draft.now_s))

@@ -36,13 +36,26 @@ def asks_no_more(draft: Draft, claim: Claim) -> None:
     if claim.recall_within_s is None:
         return
     for id_ in sorted(draft.state.recalled):
-        lease = draft.state.leases[id_]
-        recall = lease.recall
-        if recall is None or claim.id not in recall.claims or lease.revoked_by:
-            continue
-        left = tuple(one for one in recall.claims if one != claim.id)
-        if left:
-            draft.emit(Recalled(id_, lease.claim.agent, lease.token, replace(recall, claims=left)))
-        else:
-            why = f"{claim.id} of {claim.agent} does not wait any more"
-            draft.emit(RecallEnded(id_, lease.claim.agent, lease.token, why))
+        recall = draft.state.leases[id_].recall
+        if recall is not None and claim.id in recall.claims:
+            left = tuple(one for one in recall.claims if one != claim.id)
+            asked_by(draft, id_, left, f"{claim.id} of {claim.agent} does not wait any more")
+
+
+def asked_by(draft: Draft, lease_id: str, left: tuple[str, ...], why: str) -> None:
+    """Of those that a lease was recalled for only these are left. What is revoked stays so."""
+    lease = draft.state.leases[lease_id]
+    recall = lease.recall
+    if recall is None or lease.revoked_by or left == recall.claims:
+        return
+    agent, token = lease.claim.agent, lease.token
+    if left:
+        draft.emit(Recalled(lease_id, agent, token, replace(recall, claims=left)))
+    else:
+        draft.emit(RecallEnded(lease_id, agent, token, why))
+
+
+def kept(state: State, owned: Claim) -> str:
+    """What a history says of work under a lease that ends: it stays its agent's, or there is none."""
+    work = state.uncommitted.work(owned.territory, owned.id, owned.agent)
+    return "kept" if work is not None and work.dirty else ""

@@ -1,20 +1,24 @@
 """How long a claim may wait, told from how long leases were held (P7).
 
 An estimate uses the most specific hold times that are enough (`leasefs.core.holds`). A time is never made up: with too few
-to go by, or a holder that has held longer than any before, it is unknown.
+to go by, or a holder that has held longer than any before, it is unknown, unless a deadline bounds it.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from functools import lru_cache
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, NamedTuple
 
+from leasefs.core.admission import hold_ends_at_s
 from leasefs.core.holds import hold_keys
-from leasefs.core.queue import conflicting_leases, preceding_waiters, rank
+from leasefs.core.queue import conflicting_leases, lines_before, preceding_waiters, rank
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from leasefs.core.queue import Line
     from leasefs.core.records import Claim, Lease
     from leasefs.core.state import State
 
@@ -22,12 +26,16 @@ if TYPE_CHECKING:
 _ENOUGH = 4
 # With more in the queue than this they are taken as if each waited for the one before.
 _EXACT_WAITERS = 48
+# What a lease that has come to its cap is given to yield (`leasefs.core.recalling`).
+_AFTER_CAP_S = 60.0
+# A freeze without an end has one so far away that it is none.
+_NO_END_S = 10 * 365 * 24 * 3600.0
 
 
 class Estimate(NamedTuple):
     """Seconds until a claim is granted: the middle, and a quarter of past cases below and above.
 
-    `holds` counts the hold times that the least known of its blockers was judged by.
+    `holds` counts the hold times that the least known of its blockers was judged by; 0 if deadlines alone say it.
     """
 
     eta_s: float
@@ -36,132 +44,149 @@ class Estimate(NamedTuple):
     holds: int
 
 
+AT_ONCE = Estimate(0.0, 0.0, 0.0, 0)
+# When each waiter's own lease may end, by its id; None: unknown.
+_Ends = dict[str, Estimate | None]
+
+
 def estimate(state: State, claim: Claim, now_s: float) -> Estimate | None:
     """How long `claim` still waits, or None if there is nothing to tell it from."""
-    if claim.territory not in state.holds:
-        return None
-    ahead = _ahead(state, claim)
+    lines = lines_before(state, claim)
+    if not lines:
+        return after_holders(state, claim, now_s)
+    ahead = _ahead(state, [waiter for line in lines for waiter in line.waiters])
     if len(ahead) > _EXACT_WAITERS:
-        return _one_after_the_other(state, claim, ahead, now_s)
-    known: dict[str, Estimate | None] = {}
-    for waiter in [*ahead, claim]:
-        known[waiter.id] = _start(state, waiter, known, now_s)
-    return known[claim.id]
+        begins = after_holders(state, claim, now_s)
+        for waiter in ahead:
+            if begins is None:
+                return None
+            begins = and_then(state, begins, waiter)
+        return begins
+    ends: _Ends = {}
+    for waiter in ahead:
+        begins = _start(state, waiter, lines_before(state, waiter), ends, now_s)
+        ends[waiter.id] = and_then(state, begins, waiter)
+    return _start(state, claim, lines, ends, now_s)
 
 
-def _ahead(state: State, claim: Claim) -> list[Claim]:
-    """The waiters that must be served before `claim` can be, and those before them, in their order."""
-    found: dict[str, Claim] = {}
-    untried = [claim]
-    while untried:
-        for waiter, _ in preceding_waiters(state, untried.pop()):
+def _ahead(state: State, direct: list[Claim]) -> list[Claim]:
+    """Those that must be served before, in their order, and those before them unless they are many."""
+    found, untried = {waiter.id: waiter for waiter in direct}, deque(direct)
+    while untried and len(found) <= _EXACT_WAITERS:
+        for waiter in preceding_waiters(state, untried.popleft()):
             if waiter.id not in found:
                 found[waiter.id] = waiter
                 untried.append(waiter)
-        if len(found) > _EXACT_WAITERS:
-            direct = [waiter for waiter, _ in preceding_waiters(state, claim)]
-            return sorted(direct, key=rank) if len(direct) > _EXACT_WAITERS else _in_order(found)
-    return _in_order(found)
-
-
-def _in_order(found: dict[str, Claim]) -> list[Claim]:
-    return sorted(found.values(), key=rank)
+    many = len(found) > _EXACT_WAITERS and len(direct) > _EXACT_WAITERS
+    return sorted(direct if many else found.values(), key=rank)
 
 
 def _start(
-    state: State, claim: Claim, known: dict[str, Estimate | None], now_s: float
+    state: State, claim: Claim, lines: Iterable[Line], ends: _Ends, now_s: float
 ) -> Estimate | None:
-    """When this claim can be granted: after the last of those it waits for."""
-    ends: list[Estimate | None] = [
-        _remaining(state, lease, now_s)
-        for lease, _ in conflicting_leases(state, claim)
-        if not lease.lapsed(now_s)
-    ]
-    ends += [
-        _added(known.get(waiter.id), _typical(state, waiter))
-        for waiter, _ in preceding_waiters(state, claim)
-    ]
-    return _latest(ends)
+    """When this claim can be granted: after the last of those it waits for, of which `ends` are known."""
+    begins = after_holders(state, claim, now_s)
+    for line in lines:
+        for waiter in line.waiters:
+            begins = later(begins, ends.get(waiter.id))
+    return begins
 
 
-def _one_after_the_other(
-    state: State, claim: Claim, ahead: list[Claim], now_s: float
-) -> Estimate | None:
-    alone = _latest(
-        [
-            _remaining(state, lease, now_s)
-            for lease, _ in conflicting_leases(state, claim)
-            if not lease.lapsed(now_s)
-        ]
-    )
-    for waiter in ahead:
-        alone = _added(alone, _typical(state, waiter))
-    return alone
+def and_then(state: State, begins: Estimate | None, claim: Claim) -> Estimate | None:
+    """When a claim that `begins` to be held then may be given back."""
+    return _added(begins, _typical(state, claim))
 
 
-def _latest(ends: list[Estimate | None]) -> Estimate | None:
-    sure = [end for end in ends if end is not None]
-    if len(sure) < len(ends):
+def after_holders(state: State, claim: Claim, now_s: float) -> Estimate | None:
+    """When the last of those that hold its ground may end."""
+    begins: Estimate | None = AT_ONCE
+    for lease, _ in conflicting_leases(state, claim):
+        if not lease.lapsed(now_s):
+            begins = later(begins, _remaining(state, lease, now_s))
+    return begins
+
+
+def later(one: Estimate | None, other: Estimate | None) -> Estimate | None:
+    """The later of two, which is unknown if one is."""
+    if one is None or other is None:
         return None
-    if not sure:
-        return Estimate(0.0, 0.0, 0.0, 0)
     return Estimate(
-        max(end.eta_s for end in sure),
-        max(end.low_s for end in sure),
-        max(end.high_s for end in sure),
-        min(end.holds for end in sure),
+        max(one.eta_s, other.eta_s),
+        max(one.low_s, other.low_s),
+        max(one.high_s, other.high_s),
+        _fewer(one.holds, other.holds),
     )
 
 
 def _added(begins: Estimate | None, lasts: Estimate | None) -> Estimate | None:
     if begins is None or lasts is None:
         return None
-    holds = min(begins.holds or lasts.holds, lasts.holds)
     return Estimate(
-        begins.eta_s + lasts.eta_s, begins.low_s + lasts.low_s, begins.high_s + lasts.high_s, holds
+        begins.eta_s + lasts.eta_s,
+        begins.low_s + lasts.low_s,
+        begins.high_s + lasts.high_s,
+        _fewer(begins.holds, lasts.holds),
     )
+
+
+def _fewer(one: int, other: int) -> int:
+    """The smaller number of hold times; what rests on none does not count."""
+    return min(one, other) if one and other else one or other
 
 
 def _remaining(state: State, lease: Lease, now_s: float) -> Estimate | None:
     """How much longer it is held, from those holds that lasted longer than it has by now."""
     if lease.revoked_by:
         left_s = lease.expires_at_s - now_s
-        return Estimate(left_s, 0.0, left_s, 1)
+        return Estimate(left_s, 0.0, left_s, 0)
+    most_s = _at_most(state, lease, now_s)
     held_s = now_s - lease.granted_at_s
-    for samples in _samples(state, lease.claim):
+    for samples in () if lease.claim.frozen_by else _samples(state, lease.claim):
         longer = [sample - held_s for sample in samples if sample > held_s]
         if longer:
-            return _until_recall(_spread(longer), lease, now_s)
+            return _bounded(_spread(tuple(longer)), most_s)
+    return None if most_s is None else Estimate(most_s, 0.0, most_s, 0)
+
+
+def _at_most(state: State, lease: Lease, now_s: float) -> float | None:
+    """By when it must be given up; None if that is open."""
     if lease.recall is not None:
-        left_s = max(0.0, lease.recall.deadline_s - now_s)
-        return Estimate(left_s, 0.0, left_s, 1)
-    return None
+        return max(0.0, lease.recall.deadline_s - now_s)
+    if lease.claim.frozen_by:
+        left_s = lease.expires_at_s - now_s
+        return left_s if left_s < _NO_END_S else None
+    capped_s = hold_ends_at_s(state, lease)
+    return None if capped_s is None else max(0.0, capped_s - now_s) + _AFTER_CAP_S
 
 
-def _until_recall(left: Estimate, lease: Lease, now_s: float) -> Estimate:
-    if lease.recall is None:
+def _bounded(left: Estimate, most_s: float | None) -> Estimate:
+    if most_s is None:
         return left
-    most_s = max(0.0, lease.recall.deadline_s - now_s)
-    return Estimate(
-        min(left.eta_s, most_s), min(left.low_s, most_s), min(left.high_s, most_s), left.holds
-    )
+    low_s, eta_s, high_s = (min(one, most_s) for one in (left.low_s, left.eta_s, left.high_s))
+    return Estimate(eta_s, low_s, high_s, left.holds)
 
 
 def _typical(state: State, claim: Claim) -> Estimate | None:
+    """How long a claim is held once it is granted."""
+    if claim.frozen_by:
+        return Estimate(claim.ttl_s, 0.0, claim.ttl_s, 0) if claim.ttl_s < _NO_END_S else None
     for samples in _samples(state, claim):
-        return _spread(list(samples))
+        return _spread(samples)
     return None
 
 
 def _samples(state: State, claim: Claim) -> Iterator[tuple[float, ...]]:
     """What is remembered, the most specific first."""
+    if claim.territory not in state.holds:
+        return
     for key in hold_keys(claim):
         samples = state.holds.get(key, ())
         if len(samples) >= (1 if key == claim.territory else _ENOUGH):
             yield samples
 
 
-def _spread(samples: list[float]) -> Estimate:
+@lru_cache(maxsize=4096)
+def _spread(samples: tuple[float, ...]) -> Estimate:
     if len(samples) < _ENOUGH:
         return Estimate(median(samples), min(samples), max(samples), len(samples))
     low_s, middle_s, high_s = quantiles(samples, n=4, method="inclusive")

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasefs.core.admission import held_back
-from leasefs.core.ending import asks_no_more, expire
+from leasefs.core.admission import held_back, is_closed
+from leasefs.core.ending import asks_no_more, expire, kept
 from leasefs.core.events import Granted, Released
 from leasefs.core.globs import globs_of
 from leasefs.core.inheriting import notes_for
-from leasefs.core.queue import conflicting_leases, is_blocked, rank, waiters_at
+from leasefs.core.lease import Mode
+from leasefs.core.queue import conflicting_leases, is_blocked, may_meet, rank, waiters_at
+from leasefs.core.recalling import recall_for_waiters
 
 if TYPE_CHECKING:
     from leasefs.core.draft import Draft
     from leasefs.core.globs import Glob
-    from leasefs.core.records import Claim
+    from leasefs.core.records import Claim, Lease
 
 
 def take(
@@ -22,24 +24,30 @@ def take(
 ) -> None:
     """Grant `wanted`, fencing the lapsed leases whose ground it takes (P5).
 
-    Ground of theirs that it does not take goes to whoever waits for it.
+    Ground of theirs, or of what it replaces, that it does not take goes to whoever waits for it.
     """
-    fenced = [lease for lease, _ in conflicting_leases(draft.state, wanted)]
-    for lease in fenced:
+    ended = [lease for lease, _ in conflicting_leases(draft.state, wanted)]
+    for lease in ended:
         reason = f"lapsed, then taken by {wanted.agent}"
         expire(draft, lease, reason)
-    _end_replaced(draft, wanted)
+    ended += _end_replaced(draft, wanted)
     notes = notes_for(draft.state, wanted)
     draft.emit(Granted(wanted, key, request, notes, asked_by))
     asks_no_more(draft, wanted)
-    for lease in fenced:
+    recall_for_waiters(draft, wanted.id)
+    for lease in ended:
         settle(draft, lease.claim.territory, globs_of(lease.claim.globs))
 
 
-def _end_replaced(draft: Draft, wanted: Claim) -> None:
+def _end_replaced(draft: Draft, wanted: Claim) -> list[Lease]:
+    """End the lease that this one is instead of, if it is still there."""
     lease = draft.state.leases.get(wanted.replaces)
-    if lease is not None and lease.claim.session == wanted.session:
-        draft.emit(Released(lease.id, lease.claim.agent, lease.token, f"upgraded, as {wanted.id}"))
+    if lease is None or lease.claim.session != wanted.session:
+        return []
+    left = kept(draft.state, lease.claim)
+    reason = f"upgraded, as {wanted.id}"
+    draft.emit(Released(lease.id, lease.claim.agent, lease.token, reason, left=left))
+    return [lease]
 
 
 def settle(draft: Draft, territory: str, globs: tuple[Glob, ...]) -> None:
@@ -57,7 +65,7 @@ def settle(draft: Draft, territory: str, globs: tuple[Glob, ...]) -> None:
 def settle_territory(draft: Draft, territory: str) -> None:
     """Grant, in order, every waiter of a territory that nothing holds back any more.
 
-    Again after each grant: who has a place now may wait for one that has none, and so lets it through.
+    Again after each round with a grant: who has a place now may wait for one that has none, and so lets it through.
     """
     granted = True
     while granted:
@@ -66,14 +74,22 @@ def settle_territory(draft: Draft, territory: str) -> None:
 
 
 def _serve(draft: Draft, waiting: list[Claim]) -> bool:
-    granted = False
+    granted, closed = False, bool(waiting) and is_closed(draft.state, waiting[0].territory)
+    first: dict[tuple[str, ...], Claim] = {}
     for waiter in waiting:
-        still_waits = waiter.id in draft.state.waiters
-        if (
-            still_waits
-            and not is_blocked(draft.state, waiter, draft.now_s)
-            and held_back(draft.state, waiter, draft.now_s) is None
-        ):
+        if waiter.id not in draft.state.waiters or (closed and waiter.mode is Mode.EXCLUSIVE):
+            continue
+        if _stands_behind(draft, waiter, first.get(waiter.globs)):
+            continue  # in a line of a thousand only the first need be looked at
+        if is_blocked(draft.state, waiter, draft.now_s):
+            first[waiter.globs] = waiter
+            continue
+        if held_back(draft.state, waiter, draft.now_s) is None:
             take(draft, waiter)
-            granted = True
+            granted, closed = True, is_closed(draft.state, waiter.territory)
     return granted
+
+
+def _stands_behind(draft: Draft, waiter: Claim, earlier: Claim | None) -> bool:
+    """Whether an earlier waiter for the same ground excludes this one."""
+    return earlier is not None and earlier.id in draft.state.waiters and may_meet(earlier, waiter)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from leasefs.core.globs import globs_of
@@ -20,7 +21,12 @@ _FAMILY_DEPTH = 2
 
 def family(claim: Claim) -> str:
     """The part of the tree that a claim is about: what its globs have in common, two components at most."""
-    prefixes = [glob.literal_prefix[:_FAMILY_DEPTH] for glob in globs_of(claim.globs)]
+    return _family(claim.globs)
+
+
+@lru_cache(maxsize=4096)
+def _family(globs: tuple[str, ...]) -> str:
+    prefixes = [glob.literal_prefix[:_FAMILY_DEPTH] for glob in globs_of(globs)]
     common = prefixes[0]
     for prefix in prefixes[1:]:
         same = 0

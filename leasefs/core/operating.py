@@ -10,23 +10,24 @@ import re
 from typing import TYPE_CHECKING
 
 from leasefs.core import admission
-from leasefs.core.answers import BLOCKERS_SHOWN
 from leasefs.core.claims import checked_globs
+from leasefs.core.draft import Draft
 from leasefs.core.ending import withdraw
 from leasefs.core.errors import InvalidRequest, TtlOutOfRange, UnknownLease
-from leasefs.core.events import AdmissionSet, HoldSet, Queued, Released
+from leasefs.core.events import AdmissionSet, HoldSet, Queued, RecallEnded, Released
 from leasefs.core.globs import globs_of
 from leasefs.core.granting import settle, settle_territory, take
 from leasefs.core.lease import Mode
-from leasefs.core.queue import blockers
-from leasefs.core.recalling import check_within, recall_for
+from leasefs.core.queue import standing
+from leasefs.core.recalling import check_within, recall_for, recall_for_waiters, with_children
 from leasefs.core.records import Claim
 from leasefs.core.sessions import is_territory
 from leasefs.core.views import lease_answer
+from leasefs.core.waits import cycle_through
 
 if TYPE_CHECKING:
     from leasefs.core.commands import Freeze, SetAdmission, SetHold, Unfreeze
-    from leasefs.core.draft import Decision, Draft
+    from leasefs.core.draft import Decision
 
 FREEZE_PRIORITY = 1_000
 """Above every claim's: three and a half days of waiting."""
@@ -54,7 +55,24 @@ def set_hold(draft: Draft, command: SetHold) -> Decision:
         raise InvalidRequest(f"a lease is held for 0 s to {FOR_EVER_S:g} s, not {command.hold_s:g}")
     until_s = draft.now_s + command.hold_s
     draft.emit(HoldSet(lease.id, lease.claim.agent, lease.token, until_s, command.operator))
+    if command.hold_s > 0.0:
+        for id_ in with_children(draft.state, lease.id):
+            _end_recall_of_cap(draft, id_)
     return draft.done(lease_answer(draft.state, lease.id, draft.now_s))
+
+
+def _end_recall_of_cap(draft: Draft, lease_id: str) -> None:
+    """What was recalled for its cap alone may be kept, unless claims that counted on it would then wait for ever."""
+    lease = draft.state.leases[lease_id]
+    recall = lease.recall
+    if recall is None or recall.claims or recall.by != admission.BY or lease.revoked_by:
+        return
+    probe = Draft(draft.state, draft.now_s)
+    ended = RecallEnded(lease_id, lease.claim.agent, lease.token, "it may be held for longer")
+    probe.emit(ended)
+    if cycle_through(probe.state, lease.claim.session, draft.now_s) is None:
+        draft.emit(ended)
+        recall_for_waiters(draft, lease_id)
 
 
 def freeze(draft: Draft, command: Freeze) -> Decision:
@@ -80,9 +98,11 @@ def freeze(draft: Draft, command: Freeze) -> Decision:
         recall_within_s=command.within_s,
         frozen_by=command.operator,
     )
-    found = blockers(draft.state, wanted, draft.now_s)
+    found = standing(draft.state, wanted, draft.now_s)
     if found:
-        draft.emit(Queued(wanted, tuple(one.id for one in found[:BLOCKERS_SHOWN])))
+        told = found.told(draft.now_s)
+        ahead = tuple(dict.fromkeys(one.session for one in told))
+        draft.emit(Queued(wanted, tuple(one.id for one in told), ahead=ahead))
         recall_for(draft, wanted)
     else:
         take(draft, wanted)

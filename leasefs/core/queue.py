@@ -5,28 +5,40 @@ Two rules make the queue fair and are all there is to it:
 * A claim is granted only if no live lease and no waiter that precedes it conflicts with it. So nobody
   is overtaken by a later claim that conflicts with theirs, and a disjoint claim never waits.
 * Waiters stand in the order of `rank`: each level of priority is worth `AGE_S` seconds of waiting.
-  The order of two waiters never changes once both wait, and a waiter of any priority is overtaken
-  only by claims made within `AGE_S` seconds per level of difference: nobody starves.
+  The order of two waiters never changes once both wait.
+
+So nobody starves, and the bound is this: a claim of priority p is overtaken by one of priority q only if that was
+made less than (q - p) * AGE_S seconds after it. Once a normal claim has waited for 100 * AGE_S (eight hours and 20
+minutes), a claim of the lowest priority for twice that, no claim made later comes before it; a freeze (1,000) may
+until three and a half days. Waiting ages a claim and holding does not make it younger: what comes back after a recall
+has the place of its first request, but behind those that it was recalled for.
+
+Two ways around the order are meant: a part that a holder delegates was never free, and a claim that those inside a
+full territory wait for is let in above its limits (`leasefs.core.admission`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from heapq import nsmallest
+from typing import TYPE_CHECKING, NamedTuple
 
-from leasefs.core.answers import Blocker
-from leasefs.core.globs import globs_of
+from leasefs.core.answers import BLOCKERS_SHOWN, Blocker
+from leasefs.core.globs import Glob, globs_of
 from leasefs.core.lease import Mode
 from leasefs.core.overlap import first_overlap
 from leasefs.core.paths import text
 from leasefs.core.records import Claim, Lease, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from leasefs.core.globs import Glob
     from leasefs.core.state import State
 
 AGE_S = 300.0
+
+Met = tuple[Glob, Glob, bytes]
+"""Where two claims meet: a glob of one, a glob of the other, and a path that both match."""
 
 
 def rank(claim: Claim) -> tuple[float, int]:
@@ -50,16 +62,17 @@ def ancestors(state: State, claim: Claim) -> tuple[str, ...]:
     return found
 
 
-def conflicting_leases(
-    state: State, claim: Claim
-) -> Iterator[tuple[Lease, tuple[Glob, Glob, bytes]]]:
+def conflicting_leases(state: State, claim: Claim) -> Iterator[tuple[Lease, Met]]:
     """Leases of other sessions, lapsed ones included, that `claim` cannot coexist with.
 
     A lease and those that it was carved out of share ground, but nobody writes there under both.
     """
     globs = globs_of(claim.globs)
-    above = ancestors(state, claim)
-    for id_ in sorted(state.held.candidates(claim.territory, globs)):
+    near = state.held.candidates(claim.territory, globs)
+    if not near:
+        return
+    above = ancestors(state, claim) if claim.parent else ()
+    for id_ in sorted(near):
         lease = state.leases[id_]
         if may_meet(claim, lease.claim) and id_ not in above:
             met = first_overlap(globs, globs_of(lease.claim.globs))
@@ -67,39 +80,108 @@ def conflicting_leases(
                 yield lease, met
 
 
-def preceding_waiters(
-    state: State, claim: Claim
-) -> Iterator[tuple[Claim, tuple[Glob, Glob, bytes]]]:
-    """Waiters of other sessions that conflict with `claim` and come first."""
+class Line(NamedTuple):
+    """Waiters that want the same ground, in the order of service, and where they meet a claim."""
+
+    met: Met
+    waiters: list[Claim]
+
+
+def lines_before(state: State, claim: Claim) -> list[Line]:
+    """The waiters of other sessions that conflict with `claim` and come first, by the ground that they want.
+
+    A thousand that want one file meet a claim in the same way, so that is found out once.
+    """
     globs = globs_of(claim.globs)
-    for id_ in sorted(state.waiting.candidates(claim.territory, globs)):
-        other = state.waiters[id_]
-        if other.id != claim.id and may_meet(claim, other) and rank(other) < rank(claim):
-            met = first_overlap(globs, globs_of(other.globs))
-            if met:
-                yield other, met
+    near = state.waiting.candidates(claim.territory, globs)
+    if not near:
+        return []
+    place, session, waiters = rank(claim), claim.session, state.waiters
+    only_exclusive = claim.mode is Mode.SHARED
+    found: dict[tuple[str, ...], list[tuple[tuple[float, int], Claim]]] = {}
+    for id_ in near:
+        other = waiters[id_]
+        if (
+            other.session != session
+            and not (only_exclusive and other.mode is Mode.SHARED)
+            and (its_place := rank(other)) < place
+        ):
+            found.setdefault(other.globs, []).append((its_place, other))
+    met = ((first_overlap(globs, globs_of(theirs)), ones) for theirs, ones in found.items())
+    return [Line(where, [one for _, one in sorted(ones)]) for where, ones in met if where]
 
 
-def blockers(state: State, claim: Claim, now_s: float) -> tuple[Blocker, ...]:
-    """Everything that `claim` must wait for now: leases by grant, then waiters in their order."""
+def preceding_waiters(state: State, claim: Claim) -> Iterator[Claim]:
+    """Waiters of other sessions that conflict with `claim` and come first, in no order."""
+    for line in lines_before(state, claim):
+        yield from line.waiters
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a claim must wait for: leases by grant, and how many waiters; the first of both are told in full."""
+
+    leases: list[tuple[Lease, Met]]
+    lines: list[Line]
+
+    @property
+    def waiters(self) -> int:
+        """How many claims must be served before."""
+        return sum(len(line.waiters) for line in self.lines)
+
+    def __len__(self) -> int:
+        return len(self.leases) + self.waiters
+
+    def __bool__(self) -> bool:
+        return bool(self.leases or self.lines)
+
+    def at(self, glob: Glob) -> Standing:
+        """Those of them that one glob of the claim meets."""
+        return Standing(
+            [item for item in self.leases if _meets(glob, item[0].claim)],
+            [line for line in self.lines if _meets(glob, line.waiters[0])],
+        )
+
+    def ids(self, most: int = BLOCKERS_SHOWN) -> tuple[str, ...]:
+        """The ids of the first of them, in the order of `told`."""
+        found = [lease.id for lease, _ in self.leases[:most]]
+        first = (one for line in self.lines for one in line.waiters[:most])
+        return (*found, *(one.id for one in nsmallest(most - len(found), first, key=rank)))
+
+    def told(self, now_s: float, most: int = BLOCKERS_SHOWN) -> tuple[Blocker, ...]:
+        """The first of them: holders, then earlier waiters in their order."""
+        found = [_holder(lease, met, now_s) for lease, met in self.leases[:most]]
+        first = [(rank(one), one, line.met) for line in self.lines for one in line.waiters[:most]]
+        found += [_blocker(one, met, "claim") for _, one, met in sorted(first)]
+        return tuple(found[:most])
+
+
+def _meets(glob: Glob, claim: Claim) -> bool:
+    return first_overlap((glob,), globs_of(claim.globs)) is not None
+
+
+def standing(state: State, claim: Claim, now_s: float) -> Standing:
+    """Everything that `claim` must wait for now, admission aside."""
+    return Standing(holders_before(state, claim, now_s), lines_before(state, claim))
+
+
+def holders_before(state: State, claim: Claim, now_s: float) -> list[tuple[Lease, Met]]:
+    """The leases that `claim` must wait for now, by grant."""
     leases = [
         (lease, met) for lease, met in conflicting_leases(state, claim) if not lease.lapsed(now_s)
     ]
     leases.sort(key=lambda item: item[0].token)
-    waiting = sorted(preceding_waiters(state, claim), key=lambda item: rank(item[0]))
-    found = [_holder(lease, met, now_s) for lease, met in leases]
-    found += [_blocker(other, met, "claim") for other, met in waiting]
-    return tuple(found)
+    return leases
 
 
 def is_blocked(state: State, claim: Claim, now_s: float) -> bool:
-    """Whether `blockers` would find any; stops at the first, so that a long queue is settled quickly."""
+    """Whether `standing` would find any."""
     if any(not lease.lapsed(now_s) for lease, _ in conflicting_leases(state, claim)):
         return True
-    return next(preceding_waiters(state, claim), None) is not None
+    return bool(lines_before(state, claim))
 
 
-def _holder(lease: Lease, met: tuple[Glob, Glob, bytes], now_s: float) -> Blocker:
+def _holder(lease: Lease, met: Met, now_s: float) -> Blocker:
     recall = lease.recall
     return replace(
         _blocker(lease.claim, met, "freeze" if lease.claim.frozen_by else "lease"),
@@ -109,7 +191,7 @@ def _holder(lease: Lease, met: tuple[Glob, Glob, bytes], now_s: float) -> Blocke
     )
 
 
-def _blocker(claim: Claim, met: tuple[Glob, Glob, bytes], kind: str) -> Blocker:
+def _blocker(claim: Claim, met: Met, kind: str) -> Blocker:
     our, their, witness = met
     return Blocker(
         id=claim.id,
@@ -126,7 +208,7 @@ def _blocker(claim: Claim, met: tuple[Glob, Glob, bytes], kind: str) -> Blocker:
     )
 
 
-def waiters_at(state: State, territory: str, globs: tuple[Glob, ...]) -> list[Claim]:
+def waiters_at(state: State, territory: str, globs: Iterable[Glob]) -> list[Claim]:
     """Waiters whose globs could overlap `globs`, in the order of service."""
     ids = state.waiting.candidates(territory, globs)
     return sorted((state.waiters[id_] for id_ in ids), key=rank)

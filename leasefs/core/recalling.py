@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasefs.core.admission import MAX_REASON_LENGTH, hold_ends_at_s
-from leasefs.core.answers import BLOCKERS_SHOWN
+from leasefs.core.admission import BY, MAX_REASON_LENGTH, hold_ends_at_s
 from leasefs.core.draft import Decision, Draft
-from leasefs.core.errors import InvalidRequest, LeaseLost, NotHolder, UnknownLease
-from leasefs.core.events import Queued, Recalled, Revoked
-from leasefs.core.queue import AGE_S, blockers, conflicting_leases, rank
+from leasefs.core.ending import asked_by
+from leasefs.core.errors import Deadlock, InvalidRequest, LeaseLost, NotHolder, UnknownLease
+from leasefs.core.events import ClaimRefused, Queued, Recalled, Revoked
+from leasefs.core.globs import globs_of
+from leasefs.core.overlap import first_overlap
+from leasefs.core.queue import AGE_S, conflicting_leases, may_meet, rank, standing
 from leasefs.core.records import Claim, Lease, Recall, replace
 from leasefs.core.views import is_live, lease_answer
-from leasefs.core.waits import cycle_through
+from leasefs.core.waits import cycle_through, names_of
 
 if TYPE_CHECKING:
     from leasefs.core.commands import AskForTime, RecallLease
@@ -44,8 +46,41 @@ def recall_for(draft: Draft, waiter: Claim) -> None:
         return
     for lease, _ in conflicting_leases(draft.state, waiter):
         if lease.claim.priority < waiter.priority and not lease.lapsed(draft.now_s):
-            what = f"{waiter.agent} claimed {' '.join(waiter.globs)} as {waiter.id}"
-            _recall_tree(draft, lease.id, waiter.agent, what, waiter.recall_within_s, waiter.id)
+            _recall_one(draft, lease.id, waiter, waiter.recall_within_s)
+
+
+def _recall_one(draft: Draft, lease_id: str, waiter: Claim, within_s: float) -> None:
+    what = f"{waiter.agent} claimed {' '.join(waiter.globs)} as {waiter.id}"
+    _recall_tree(draft, lease_id, waiter.agent, what, within_s, waiter.id)
+
+
+def recall_for_waiters(draft: Draft, lease_id: str) -> None:
+    """A lease is live that was not: whoever waits and may recall it does so at once.
+
+    It may have been granted to a claim that waited longer, or have come back after a lapse.
+    """
+    state, claim = draft.state, draft.state.leases[lease_id].claim
+    globs = globs_of(claim.globs)
+    near = (state.waiters[id_] for id_ in state.waiting.candidates(claim.territory, globs))
+    for waiter in sorted((one for one in near if one.recall_within_s is not None), key=rank):
+        within_s = waiter.recall_within_s
+        if (
+            within_s is not None
+            and claim.priority < waiter.priority
+            and may_meet(claim, waiter)
+            and first_overlap(globs, globs_of(waiter.globs))
+        ):
+            _recall_one(draft, lease_id, waiter, within_s)
+
+
+def drop_idle_recalls(draft: Draft, lease_id: str) -> None:
+    """A lease is shared now: who can share it asks for it no more."""
+    lease = draft.state.leases[lease_id]
+    if lease.recall is None or not lease.recall.claims:
+        return
+    waiters = (draft.state.waiters[id_] for id_ in lease.recall.claims)
+    left = tuple(waiter.id for waiter in waiters if may_meet(lease.claim, waiter))
+    asked_by(draft, lease_id, left, "it is shared now, as they want it")
 
 
 def _recall_tree(
@@ -137,17 +172,15 @@ def overdue(draft: Draft, lease: Lease) -> bool:
     if recall is not None:
         if draft.now_s < recall.deadline_s:
             return False
-        for id_ in with_children(draft.state, lease.id):
-            child = draft.state.leases[id_]
-            if not child.revoked_by:
-                draft.emit(Revoked(id_, child.claim.agent, child.token, recall.by, for_recall=True))
+        # What was carved out of it has a deadline of its own: its holder may have asked for more time.
+        draft.emit(Revoked(lease.id, lease.claim.agent, lease.token, recall.by, for_recall=True))
         return True
     ends_at_s = hold_ends_at_s(draft.state, lease)
     if ends_at_s is None or draft.now_s < ends_at_s:
         return False
     held_s = draft.now_s - lease.granted_at_s
     reason = f"held for {held_s:.0f} s, as long as this territory allows"
-    _recall_tree(draft, lease.id, "admission", reason, CAP_WITHIN_S)
+    _recall_tree(draft, lease.id, BY, reason, CAP_WITHIN_S)
     return True
 
 
@@ -158,31 +191,46 @@ def due_at_s(state: State, lease: Lease) -> float | None:
     return lease.recall.deadline_s if lease.recall else hold_ends_at_s(state, lease)
 
 
-def come_back(draft: Draft, lease: Lease) -> None:
-    """A recalled lease has just ended: claim it again for its holder, if that still lives and may wait.
+def come_back(draft: Draft, lease: Lease, *, wished: bool = False) -> None:
+    """A recalled lease has just ended: claim it again for its holder, if that still lives, or tell it why not.
 
-    `lease` is as it was. Nothing may be granted between its end and this.
+    `lease` is as it was. Nothing may be granted between its end and this. What is `wished` comes back also if the
+    recall had ended before its holder could know.
     """
-    former, state = lease.recall, draft.state
+    state = draft.state
     session = state.sessions.get(lease.claim.session)
-    if former is None or session is None or not is_live(session, draft.now_s):
+    if session is None or not is_live(session, draft.now_s):
         return
-    if lease.claim.parent in state.leases:
-        return  # it went back to the lease that it was carved out of
-    again = _again(state, lease, former, draft.now_s, draft.next_seq)
-    behind = tuple(one.id for one in blockers(state, again, draft.now_s)[:BLOCKERS_SHOWN])
-    queued = Queued(again, behind)
+    if lease.claim.parent in state.leases or not (wished or lease.recall):
+        return  # it went back to the lease that it was carved out of, or nobody recalled it
+    again = _again(state, lease, draft.now_s, draft.next_seq)
+    queued = _queued(state, again, draft.now_s)
     probe = Draft(state, draft.now_s)
     probe.emit(queued)
-    if cycle_through(probe.state, again.session, draft.now_s) is None:
+    cycle = cycle_through(probe.state, again.session, draft.now_s)
+    if cycle is None:
         draft.emit(queued)
+        return
+    error = Deadlock(names_of(state, cycle))
+    why = f"{lease.id} does not come back: {error.message}"
+    draft.emit(
+        ClaimRefused(again.session, again.agent, again.territory, again.globs, error.code, why)
+    )
 
 
-def _again(state: State, lease: Lease, former: Recall, now_s: float, seq: int) -> Claim:
+def _queued(state: State, claim: Claim, now_s: float) -> Queued:
+    before = standing(state, claim, now_s).told(now_s)
+    sessions = tuple(dict.fromkeys(one.session for one in before))
+    return Queued(claim, tuple(one.id for one in before), ahead=sessions)
+
+
+def _again(state: State, lease: Lease, now_s: float, seq: int) -> Claim:
     """The claim anew. It keeps its place in time, but not before those that it was recalled for."""
-    claim = lease.claim
-    fair_s = claim.claimed_at_s if former.claims else now_s
-    asked = [state.waiters[id_] for id_ in former.claims if id_ in state.waiters]
+    claim, former = lease.claim, lease.recall
+    for_good = former is not None and not former.claims
+    fair_s = now_s if for_good else claim.claimed_at_s
+    names = former.claims if former else ()
+    asked = [state.waiters[id_] for id_ in names if id_ in state.waiters]
     behind_s = max((rank(one)[0] + claim.priority * AGE_S for one in asked), default=fair_s)
     return replace(
         claim,

@@ -6,7 +6,7 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.core.claims import answered_before, fingerprint, owned_claim, session_of
-from leasefs.core.ending import returns_to, withdraw
+from leasefs.core.ending import kept, returns_to, withdraw
 from leasefs.core.errors import Dirty, InvalidRequest, NotHolder
 from leasefs.core.events import Released, ReleaseRefused
 from leasefs.core.globs import globs_of
@@ -51,7 +51,7 @@ def release(draft: Draft, command: ReleaseLease) -> Decision:
     ending = Ending(command.reason, command.key, request, command.note, command.commit)
     end(draft, owned, ending, left=left)
     if command.again and held is not None:
-        come_back(draft, held)
+        come_back(draft, held, wished=True)
     settle(draft, owned.territory, globs_of(owned.globs))
     return draft.done(lease_answer(draft.state, owned.id, draft.now_s))
 
@@ -108,12 +108,7 @@ def _left(state: State, owned: Claim, command: ReleaseLease) -> str:
         rescues = state.rescues_of(owned.territory)
         if any(rescues[id_].lease == owned.id for id_ in near):
             return "rescued"
-    return _kept(state, owned)
-
-
-def _kept(state: State, owned: Claim) -> str:
-    work = state.uncommitted.work(owned.territory, owned.id, owned.agent)
-    return "kept" if work is not None and work.dirty else ""
+    return kept(state, owned)
 
 
 class Ending(NamedTuple):
@@ -141,7 +136,7 @@ def end(draft: Draft, owned: Claim, how: Ending, *, left: str | None = None) -> 
             key=how.key,
             request=how.request,
             note=how.note,
-            left=_kept(draft.state, owned) if left is None else left,
+            left=kept(draft.state, owned) if left is None else left,
             commit=how.commit,
             returns_to=returns_to(draft.state, lease),
         )

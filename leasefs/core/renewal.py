@@ -17,7 +17,7 @@ from leasefs.core.events import (
 )
 from leasefs.core.globs import globs_of
 from leasefs.core.granting import settle
-from leasefs.core.recalling import come_back, due_at_s, overdue
+from leasefs.core.recalling import come_back, due_at_s, overdue, recall_for_waiters
 from leasefs.core.views import SESSION_TTL_S, is_live, recall_answer
 from leasefs.core.waits import may_come_back
 
@@ -52,8 +52,11 @@ def heartbeat(draft: Draft, command: Heartbeat) -> Decision:
         else:
             lease = draft.state.leases[beat.lease]
             renewals.append(renewal_of(lease, draft.now_s, lease.claim.ttl_s, beat.kept_by))
+    back = [item.lease for item in renewals if draft.state.leases[item.lease].lapsed(draft.now_s)]
     if renewals or draft.now_s - session.seen_at_s > SESSION_TTL_S / 6:
         draft.emit(Renewed(session.id, tuple(renewals)))
+    for lease_id in back:
+        recall_for_waiters(draft, lease_id)
     renewed = tuple(_renewed(draft, item) for item in renewals)
     return draft.done(HeartbeatAnswer(renewed, tuple(lost)))
 

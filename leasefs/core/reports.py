@@ -13,6 +13,7 @@ from leasefs.core.claims import session_of
 from leasefs.core.errors import InvalidRequest
 from leasefs.core.events import ForeignWrite, ForeignWrites, IntentsNoted, IntentsSettled, Settled
 from leasefs.core.globs import globs_of, literal_glob
+from leasefs.core.granting import settle_territory
 from leasefs.core.intents import MAX_NOTES, IntentState, Outcome, stays_new
 from leasefs.core.lease import Mode
 from leasefs.core.leftovers import ends, settled_as
@@ -188,6 +189,8 @@ def settle_intents(draft: Draft, command: SettleIntents) -> Decision:
         draft.emit(
             IntentsSettled(session.id, session.agent, session.territory, command.tree, changed)
         )
+    if session.territory in draft.state.admission:
+        settle_territory(draft, session.territory)  # what has landed makes place (P7)
     over = sum(len(one.whose) for one in changed if ends(one.outcome, done=one.done))
     return draft.done(SettledAnswer(sum(len(one.whose) for one in changed), over))
 

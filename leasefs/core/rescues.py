@@ -10,6 +10,7 @@ from leasefs.core.claims import session_of
 from leasefs.core.errors import InvalidRequest
 from leasefs.core.events import Rescued, RescueDropped
 from leasefs.core.globs import globs_of
+from leasefs.core.granting import settle_territory
 from leasefs.core.intents import MAX_RESCUED_PATHS, NAMES_KEPT
 from leasefs.core.lease import MAX_GLOBS
 from leasefs.core.paths import parse_tree_path
@@ -45,6 +46,8 @@ def report_rescue(draft: Draft, command: ReportRescue) -> Decision:
     )
     if known is None or ended:
         draft.emit(Rescued(session.id, session.agent, rescue, ended))
+    if ended and session.territory in draft.state.admission:
+        settle_territory(draft, session.territory)
     return draft.done(RescueAnswer(rescue, len(ended)))
 
 

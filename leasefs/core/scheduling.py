@@ -34,14 +34,14 @@ def counting(state: State, claim: Claim, change: int) -> State:
     return replace(state, exclusive=state.exclusive.delete(claim.territory))
 
 
-def with_lease(state: State, lease: Lease) -> State:
+def with_lease(state: State, lease: Lease, at_s: float) -> State:
     """A lease was granted; it is in the state already."""
     state = counting(state, lease.claim, 1)
     parent = lease.claim.parent
     if not parent:
         return state
     ids = state.children.get(parent, _NO_IDS).set(lease.id, None)
-    return lasting_as_long_as(replace(state, children=state.children.set(parent, ids)), lease)
+    return lasting_as_long_as(replace(state, children=state.children.set(parent, ids)), lease, at_s)
 
 
 def without_lease(state: State, lease: Lease) -> State:
@@ -80,12 +80,16 @@ def _freeing_children(state: State, lease: Lease) -> State:
     return replace(state, leases=leases.finish(), children=children)
 
 
-def lasting_as_long_as(state: State, lease: Lease) -> State:
-    """A lease is used as long as what was carved out of it is: it ends no sooner, while its holder is there."""
+def lasting_as_long_as(state: State, lease: Lease, at_s: float) -> State:
+    """A lease is used as long as what was carved out of it is: it ends no sooner, while its holder is there.
+
+    One that has lapsed comes back by its own holder's heartbeat only.
+    """
     above = lease.claim.parent
     while above in state.leases:
         parent = state.leases[above]
-        if parent.claim.session in state.sessions and parent.expires_at_s < lease.expires_at_s:
+        is_there = parent.claim.session in state.sessions and not parent.lapsed(at_s)
+        if is_there and not parent.revoked_by and parent.expires_at_s < lease.expires_at_s:
             later = replace(parent, expires_at_s=lease.expires_at_s)
             state = replace(state, leases=state.leases.set(above, later))
         above = parent.claim.parent

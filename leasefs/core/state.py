@@ -99,12 +99,18 @@ def _ledger_started(state: State, event: ev.LedgerStarted, recorded: ev.Recorded
         if (
             not lease.lapse_recorded
             and not lease.revoked_by
+            # What had lapsed while a server ran stays so: claims were decided on it.
+            and not lease.lapsed(state.at_s)
             and lease.expires_at_s < reclaim_until_s
         ):
             leases[id_] = replace(lease, expires_at_s=reclaim_until_s)
     for id_, session in state.sessions.items():
         sessions[id_] = replace(session, seen_at_s=recorded.at_s)
-    return replace(state, leases=leases.finish(), sessions=sessions.finish())
+    state = replace(state, leases=leases.finish(), sessions=sessions.finish())
+    for ids in state.children.values():
+        for id_ in ids:
+            state = scheduling.lasting_as_long_as(state, state.leases[id_], recorded.at_s)
+    return state
 
 
 def _session_opened(state: State, event: ev.SessionOpened, recorded: ev.Recorded) -> State:
@@ -144,7 +150,7 @@ def _granted(state: State, event: ev.Granted, recorded: ev.Recorded) -> State:
         held=state.held.adding(claim.territory, globs_of(claim.globs), claim.id),
         of_session=_with_id(state, claim.session, claim.id),
     )
-    state = scheduling.with_lease(state, lease)
+    state = scheduling.with_lease(state, lease, recorded.at_s)
     asked_by = event.asked_by or claim.session
     return _answered(state, asked_by, event.key, event.request, claim.id, recorded.at_s)
 
@@ -189,7 +195,8 @@ def _renewed(state: State, event: ev.Renewed, recorded: ev.Recorded) -> State:
     for lease in back:
         state = scheduling.counting(state, lease.claim, 1)
     for renewal in event.leases:
-        state = scheduling.lasting_as_long_as(state, state.leases[renewal.lease])
+        lease = state.leases[renewal.lease]
+        state = scheduling.lasting_as_long_as(state, lease, recorded.at_s)
     return state
 
 
@@ -274,11 +281,17 @@ def _downgraded(state: State, event: ev.Downgraded, recorded: ev.Recorded) -> St
 def _answered(
     state: State, session_id: str, key: str, request: str, lease_id: str, at_s: float
 ) -> State:
-    """Remember the answer to a session's own request, which is also a sign of life."""
+    """Remember the answer to a session's own request, which is also a sign of life.
+
+    One request that led to several leases is one answer, with their ids side by side.
+    """
     session = state.sessions.get(session_id)
     if not key or session is None:
         return state
-    answered = (*session.answered[1 - KEYS_REMEMBERED :], Answered(key, request, lease_id))
+    before = session.answered
+    if before and (before[-1].key, before[-1].request) == (key, request):
+        before, lease_id = before[:-1], f"{before[-1].lease_id} {lease_id}"
+    answered = (*before[1 - KEYS_REMEMBERED :], Answered(key, request, lease_id))
     seen = replace(session, answered=answered, seen_at_s=at_s)
     return replace(state, sessions=state.sessions.set(session_id, seen))
 

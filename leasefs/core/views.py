@@ -8,24 +8,22 @@ from msgspec.structs import asdict, replace
 
 from leasefs.core import admission
 from leasefs.core.answers import (
-    BLOCKERS_SHOWN,
     GlobPlace,
     IntentAnswer,
     LeaseAnswer,
     RecallAnswer,
     SessionAnswer,
 )
-from leasefs.core.estimating import estimate
+from leasefs.core.estimating import Estimate, estimate
 from leasefs.core.globs import globs_of
 from leasefs.core.inheriting import inherited
-from leasefs.core.overlap import first_overlap
-from leasefs.core.queue import blockers, preceding_waiters, rank
+from leasefs.core.obstacles import Obstacles, obstacles
+from leasefs.core.queue import Standing, rank
+from leasefs.core.whole_queue import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from leasefs.core.answers import Blocker
-    from leasefs.core.globs import Glob
     from leasefs.core.intents import IntentState
     from leasefs.core.records import Claim, Lease, Rescue, Session
     from leasefs.core.state import State
@@ -114,45 +112,39 @@ def recall_answer(lease: Lease, now_s: float) -> RecallAnswer | None:
 
 
 def _waiting(state: State, claim: Claim, now_s: float) -> LeaseAnswer:
-    found = blockers(state, claim, now_s)
-    if not found:
-        why = admission.held_back(state, claim, now_s)
-        found = () if why is None else (admission.blocker(claim, why),)
-    expected = estimate(state, claim, now_s) if found and found[0].kind != "admission" else None
+    found = obstacles(state, claim, now_s)
+    expected = estimate(state, claim, now_s) if found.before else None
+    return waiting_answer(claim, found, expected, now_s)
+
+
+def waiting_answer(
+    claim: Claim, found: Obstacles, expected: Estimate | None, now_s: float
+) -> LeaseAnswer:
+    """What becomes of a claim that waits for what was `found`, as long as is `expected`."""
     since_s = claim.claimed_at_s if claim.queued_at_s is None else claim.queued_at_s
+    told = found.told(claim, now_s)
     return replace(
         _claimed(claim, "waiting"),
         waiting_for_s=now_s - since_s,
-        position=1 + sum(blocker.kind == "claim" for blocker in found),
+        position=1 + found.before.waiters,
         eta_s=expected.eta_s if expected else None,
         eta_low_s=expected.low_s if expected else None,
         eta_high_s=expected.high_s if expected else None,
         eta_from=expected.holds if expected else 0,
-        waits_for=found[:BLOCKERS_SHOWN],
-        places=_places(state, claim, found),
+        waits_for=told,
+        places=_places(claim, found, tuple(one.id for one in told if one.id)),
     )
 
 
-def _places(state: State, claim: Claim, found: tuple[Blocker, ...]) -> tuple[GlobPlace, ...]:
+def _places(claim: Claim, found: Obstacles, ids: tuple[str, ...]) -> tuple[GlobPlace, ...]:
     """Where the claim stands for each of its globs; for the only one that is said once."""
     if len(claim.globs) == 1:
-        position = 1 + sum(blocker.kind == "claim" for blocker in found)
-        ids = tuple(blocker.id for blocker in found if blocker.id)
-        return (GlobPlace(claim.globs[0], position, ids[:BLOCKERS_SHOWN]),)
-    ahead = [waiter for waiter, _ in preceding_waiters(state, claim)]
-    all_ids = [blocker.id for blocker in found if blocker.id]
+        return (GlobPlace(claim.globs[0], 1 + found.before.waiters, ids),)
     places: list[GlobPlace] = []
     for text, glob in zip(claim.globs, globs_of(claim.globs), strict=True):
-        before = [one.id for one in ahead if first_overlap((glob,), globs_of(one.globs))]
-        stands = [id_ for id_ in all_ids if _meets(state, id_, glob)]
-        places.append(GlobPlace(text, 1 + len(before), tuple(stands[:BLOCKERS_SHOWN])))
+        before = found.before.at(glob)
+        places.append(GlobPlace(text, 1 + before.waiters, before.ids()))
     return tuple(places)
-
-
-def _meets(state: State, id_: str, glob: Glob) -> bool:
-    lease = state.leases.get(id_)
-    claim = lease.claim if lease else state.waiters[id_]
-    return first_overlap((glob,), globs_of(claim.globs)) is not None
 
 
 def leases(state: State, territory: str | None, now_s: float) -> list[LeaseAnswer]:
@@ -174,7 +166,18 @@ def waiters(state: State, territory: str | None, now_s: float) -> list[LeaseAnsw
         if territory is None or claim.territory == territory
     ]
     waiting.sort(key=rank)
-    return [_waiting(state, claim, now_s) for claim in waiting]
+    return [
+        _as_told(state, claim, before, expected, now_s)
+        for claim, before, expected in in_order(state, waiting, now_s)
+    ]
+
+
+def _as_told(
+    state: State, claim: Claim, before: Standing, expected: Estimate | None, now_s: float
+) -> LeaseAnswer:
+    why = None if before else admission.held_back(state, claim, now_s)
+    found = Obstacles(before, why)
+    return waiting_answer(claim, found, expected if before else None, now_s)
 
 
 def over_path(state: State, territory: str, path: bytes, now_s: float) -> list[LeaseAnswer]:

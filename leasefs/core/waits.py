@@ -7,16 +7,20 @@ waiter, or recalled by somebody who does not wait.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from leasefs.core.globs import globs_of
-from leasefs.core.queue import conflicting_leases, may_meet, preceding_waiters, rank, waiters_at
+from leasefs.core.overlap import first_overlap
+from leasefs.core.queue import conflicting_leases, lines_before, may_meet, rank
 from leasefs.core.records import Claim, Lease, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterator
 
     from leasefs.core.state import State
+
+_Explored = dict[tuple[object, ...], tuple[float, int]]
 
 
 def ends_by_itself(lease: Lease, waiter: Claim) -> bool:
@@ -32,25 +36,68 @@ def cycle_through(state: State, session: str, now_s: float) -> list[str] | None:
 
     Each claim needs all of its globs, so one blocker on a cycle is enough to wait for ever.
     """
-    if not _waits(state, session) or not _somebody_may_wait_for(state, session):
+    if not waits(state, session):
         return None
-    return _path_back(session, lambda one: _waits_for(state, one, now_s))
+    waiting = _waiting_for(state, session, now_s)
+    return _path(state, session, waiting, now_s) if waiting else None
 
 
-def _path_back(start: str, next_of: Callable[[str], Iterable[str]]) -> list[str] | None:
-    path, untried, seen = [start], [iter(next_of(start))], {start}
-    while untried:
-        next_ = next(untried[-1], None)
-        if next_ is None:
-            untried.pop()
-            path.pop()
-        elif next_ == start:
-            return path
-        elif next_ not in seen:
-            seen.add(next_)
-            path.append(next_)
-            untried.append(iter(next_of(next_)))
+def names_of(state: State, sessions: list[str]) -> list[str]:
+    """The agents of these sessions, as a cycle is told."""
+    return [
+        state.sessions[session].agent if session in state.sessions else session
+        for session in sessions
+    ]
+
+
+def _path(state: State, start: str, goals: Container[str], now_s: float) -> list[str] | None:
+    came_from = {start: ""}
+    for one, other in _reach(state, start, now_s):
+        came_from[other] = one
+        if other in goals:
+            path = [other]
+            while path[-1] != start:
+                path.append(came_from[path[-1]])
+            return path[::-1]
     return None
+
+
+def reaches(state: State, start: str, wanted: Callable[[str], bool], now_s: float) -> bool:
+    """Whether `start`, or a session that it waits for, directly or through others, is `wanted`."""
+    return wanted(start) or any(wanted(other) for _, other in _reach(state, start, now_s))
+
+
+def _reach(state: State, start: str, now_s: float) -> Iterator[tuple[str, str]]:
+    """Each session that `start` waits for, directly or through others, after one that waits for it."""
+    untried, seen = deque([start]), {start}
+    explored: _Explored = {}
+    while untried:
+        one = untried.popleft()
+        for waiter in own_waiters(state, one):
+            for other in _stand_before(state, waiter, explored, now_s):
+                if other not in seen:
+                    seen.add(other)
+                    untried.append(other)
+                    yield one, other
+
+
+def _stand_before(state: State, waiter: Claim, explored: _Explored, now_s: float) -> Iterator[str]:
+    """The sessions of what stands before this waiter, unless a later one like it was looked at.
+
+    All that stands before an earlier one stands before the later one too, but what that one's session itself has.
+    """
+    recalls = waiter.recall_within_s is not None and waiter.priority
+    like = (waiter.territory, waiter.globs, waiter.mode, recalls)
+    place = rank(waiter)
+    if explored.get(like, (float("-inf"), 0)) >= place:
+        return
+    explored[like] = place
+    for lease, _ in conflicting_leases(state, waiter):
+        if not lease.lapsed(now_s) and not ends_by_itself(lease, waiter):
+            yield lease.claim.session
+    for line in lines_before(state, waiter):
+        for other in line.waiters:
+            yield other.session
 
 
 def may_come_back(state: State, lease: Lease, now_s: float) -> bool:
@@ -62,58 +109,48 @@ def may_come_back(state: State, lease: Lease, now_s: float) -> bool:
     return cycle_through(trial, lease.claim.session, now_s) is None
 
 
-def waited_for_by(state: State, session: str, wanted: Callable[[str], bool], now_s: float) -> bool:
-    """Whether a session that is `wanted` waits for `session`, directly or through others."""
-    untried, seen = [session], {session}
-    while untried:
-        for other in _waiting_for(state, untried.pop(), now_s):
-            if other not in seen:
-                if wanted(other):
-                    return True
-                seen.add(other)
-                untried.append(other)
-    return False
-
-
-def _waits(state: State, session: str) -> bool:
+def waits(state: State, session: str) -> bool:
     """Whether the session waits for anything: one that does not is on no cycle, however much it holds."""
+    return len(state.waiters) > 0 and any(True for _ in own_waiters(state, session))
+
+
+def own_waiters(state: State, session: str) -> Iterator[Claim]:
+    """The claims of a session that wait."""
     own = state.of_session.get(session)
-    if own is None or len(state.waiters) == 0:
-        return False
+    if own is None:
+        return
     if len(own) <= len(state.waiters):
-        return any(id_ in state.waiters for id_ in own)
-    return any(claim.session == session for claim in state.waiters.values())
-
-
-def _near_waiters(state: State, session: str) -> Iterator[tuple[Claim, Lease | None, Claim]]:
-    """What the session holds or waits for, with each waiter whose ground could overlap it."""
-    for id_ in state.of_session.get(session, ()):
-        lease = state.leases.get(id_)
-        claim = lease.claim if lease else state.waiters[id_]
-        for other in waiters_at(state, claim.territory, globs_of(claim.globs)):
-            if may_meet(other, claim) and (lease or rank(claim) < rank(other)):
-                yield claim, lease, other
-
-
-def _somebody_may_wait_for(state: State, session: str) -> bool:
-    """A cheap no for most sessions, whose ground nobody else asks for."""
-    return next(_near_waiters(state, session), None) is not None
+        for id_ in own:
+            waiter = state.waiters.get(id_)
+            if waiter is not None:
+                yield waiter
+    else:
+        yield from (claim for claim in state.waiters.values() if claim.session == session)
 
 
 def _waiting_for(state: State, session: str, now_s: float) -> set[str]:
-    near = {other.session: other for _, _, other in _near_waiters(state, session)}
-    return {other for other in near if session in _waits_for(state, other, now_s)}
-
-
-def _waits_for(state: State, session: str, now_s: float) -> list[str]:
+    """The sessions that wait for something that this one holds, or waits for before them."""
     found: set[str] = set()
     for id_ in state.of_session.get(session, ()):
-        waiter = state.waiters.get(id_)
-        if waiter is not None:
-            found |= {
-                lease.claim.session
-                for lease, _ in conflicting_leases(state, waiter)
-                if not lease.lapsed(now_s) and not ends_by_itself(lease, waiter)
-            }
-            found |= {other.session for other, _ in preceding_waiters(state, waiter)}
-    return sorted(found)
+        lease = state.leases.get(id_)
+        if lease is None:
+            found |= _waiting_behind(state, state.waiters[id_], lambda _: True)
+        elif not lease.lapsed(now_s):
+            found |= _waiting_behind(state, lease.claim, _held_up_by(lease))
+    return found
+
+
+def _held_up_by(lease: Lease) -> Callable[[Claim], bool]:
+    return lambda waiter: not ends_by_itself(lease, waiter)
+
+
+def _waiting_behind(state: State, claim: Claim, held_up: Callable[[Claim], bool]) -> set[str]:
+    globs = globs_of(claim.globs)
+    found: dict[tuple[str, ...], set[str]] = {}
+    is_held = claim.id in state.leases
+    for id_ in state.waiting.candidates(claim.territory, globs):
+        other = state.waiters[id_]
+        if may_meet(other, claim) and (is_held or rank(claim) < rank(other)) and held_up(other):
+            found.setdefault(other.globs, set()).add(other.session)
+    met = (ones for theirs, ones in found.items() if first_overlap(globs, globs_of(theirs)))
+    return set().union(*met)

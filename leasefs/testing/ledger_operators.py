@@ -1,0 +1,129 @@
+"""Rules of the ledger's state machine: limits, holds, freezes, and work that has or has not landed."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+from hypothesis.stateful import precondition, rule
+
+from leasefs.core.commands import (
+    Freeze,
+    Note,
+    ReportIntents,
+    ReportRescue,
+    SetAdmission,
+    SetHold,
+    SettleIntents,
+    Settlement,
+    Unfreeze,
+)
+from leasefs.core.intents import IntentKind, Outcome
+from leasefs.core.lease import Mode
+from leasefs.core.records import Admission, Rescue
+from leasefs.testing.ledger_claims import some_globs
+from leasefs.testing.ledger_scheduling import Scheduling
+from leasefs.testing.naive_queue import MATCHED
+
+limits = st.builds(
+    Admission,
+    max_exclusive=st.sampled_from([None, None, 0, 1, 2, 3]),
+    max_unlanded=st.sampled_from([None, None, None, 0, 1, 2]),
+    max_leases=st.sampled_from([None, None, None, 1, 3]),
+    max_share=st.sampled_from([None, None, None, 0.5]),
+    max_hold_s=st.sampled_from([None, None, None, 5.0, 100.0]),
+)
+
+
+class Operating(Scheduling):
+    """What operators decide, and what mounts report of their trees."""
+
+    @rule(territory=st.sampled_from("tu"), admission=limits, lift=st.booleans())
+    def set_admission(self, territory: str, admission: Admission, lift: bool) -> None:
+        """Limits and caps go up and down, and away."""
+        chosen = Admission() if lift else admission
+        assert self.run_command(SetAdmission(territory, chosen)).error is None
+
+    @precondition(lambda self: self.state.leases)
+    @rule(data=st.data(), hold_s=st.sampled_from([0.0, 10.0, 5000.0]))
+    def set_hold(self, data: st.DataObject, hold_s: float) -> None:
+        """One lease has a cap of its own: its holder is asked for it no sooner."""
+        id_ = self.pick(data, list(self.state.leases))
+        decision = self.run_command(SetHold("operator", id_, hold_s))
+        lease = self.state.leases[id_]
+        assert (decision.error is None) != bool(lease.claim.frozen_by)
+        if decision.error is None:
+            assert lease.hold_until_s == self.state.at_s + hold_s
+
+    @rule(
+        data=st.data(),
+        globs=some_globs,
+        within_s=st.sampled_from([0.0, 5.0]),
+        ttl_s=st.sampled_from([None, 10.0, 3000.0]),
+    )
+    def freeze(
+        self, data: st.DataObject, globs: tuple[str, ...], within_s: float, ttl_s: float | None
+    ) -> None:
+        """Nobody is to write there."""
+        if data.draw(st.integers(0, 2)):
+            return
+        command = Freeze(
+            "operator", self.key(), data.draw(st.sampled_from("tu")), globs, "why", within_s, ttl_s
+        )
+        assert self.twice(command).error is None
+
+    @precondition(lambda self: self.frozen())
+    @rule(data=st.data())
+    def unfreeze(self, data: st.DataObject) -> None:
+        """A freeze is lifted, or given up while it waits."""
+        id_ = self.pick(data, self.frozen())
+        assert self.run_command(Unfreeze("operator", id_)).error is None
+        assert id_ not in self.frozen()
+
+    def frozen(self) -> list[str]:
+        """Freezes that hold or wait."""
+        claims = [
+            *(lease.claim for lease in self.state.leases.values()),
+            *self.state.waiters.values(),
+        ]
+        return [claim.id for claim in claims if claim.frozen_by]
+
+    @precondition(lambda self: self.writable())
+    @rule(data=st.data())
+    def write(self, data: st.DataObject) -> None:
+        """A mount reports that a path changed under a lease."""
+        lease = self.state.leases[self.pick(data, self.writable())]
+        claim = lease.claim
+        paths = sorted(set().union(*(MATCHED[glob] for glob in claim.globs)))
+        path = data.draw(st.sampled_from(paths)).decode()
+        note = Note(path, IntentKind.MODIFY, lease.id, lease.token, 1.0)
+        command = ReportIntents(claim.session, "tree", "host", "/work", (note,))
+        assert self.run_command(command).error is None
+
+    def writable(self) -> list[str]:
+        """Exclusive leases of sessions that are there."""
+        return [
+            id_
+            for id_ in self.of_open_sessions()
+            if self.state.leases[id_].claim.mode is Mode.EXCLUSIVE
+        ]
+
+    @precondition(lambda self: self.state.uncommitted.works)
+    @rule(data=st.data(), outcome=st.sampled_from(["landed", "committed", "rescued"]))
+    def lands(self, data: st.DataObject, outcome: str) -> None:
+        """Work has landed, or was committed, or is kept in a rescue."""
+        where = self.pick(data, list(self.state.uncommitted.works))
+        sessions = [one.id for one in self.state.sessions.values() if one.territory == where]
+        if not sessions:
+            return
+        works = self.state.uncommitted.works[where]
+        work = works[self.pick(data, list(works))]
+        paths = sorted({path for _, path in work.intents})
+        session = self.pick(data, sessions)
+        if outcome == "rescued":
+            rescue = Rescue(
+                f"r{next(self.counter)}", where, "tree", work.lease, 1, work.agent, "h", (), "ref", "c",
+                len(paths), tuple(paths), "lost", 1.0, host="host", root="/work",
+            )  # fmt: skip
+            assert self.run_command(ReportRescue(session, rescue)).error is None
+            return
+        settled = tuple(Settlement(path, Outcome(outcome), "c0ffee") for path in paths)
+        assert self.run_command(SettleIntents(session, "tree", settled)).error is None
