@@ -99,6 +99,10 @@ class Obtainer(Protocol):
         """A request of this thread met a refusal."""
         ...
 
+    def stop(self) -> None:
+        """The mount is going: nobody waits any more."""
+        ...
+
     async def take_back(self, paths: Collection[bytes]) -> None:
         """Get leases again over what was changed here under some, and is not committed; of others' work nothing."""
         ...

@@ -198,7 +198,9 @@ async def serve(
                 else None
             ),
         )
-        await _serve_mounted(mountpoint, options, ready, beside)
+        obtainer = gate.obtainer
+        stop_waiting = obtainer.stop if obtainer is not None else lambda: None
+        await _serve_mounted(mountpoint, options, ready, beside, stop_waiting)
         tree.close()
         ground.close()
         sharing.close()
@@ -241,7 +243,11 @@ class Beside(NamedTuple):
 
 
 async def _serve_mounted(
-    mountpoint: str, options: MountOptions, ready: Callable[[], None], beside: Beside
+    mountpoint: str,
+    options: MountOptions,
+    ready: Callable[[], None],
+    beside: Beside,
+    stop_waiting: Callable[[], None],
 ) -> None:
     redirecting = None
     try:
@@ -255,7 +261,7 @@ async def _serve_mounted(
                 nursery.start_soon(task)
             redirecting = beside.begin_redirecting(ours)
             ending = partial(unmount, mountpoint, ours, options.unmount_within_s, redirecting)
-            await nursery.start(_unmount_on_signal, mountpoint, ending)
+            await nursery.start(_unmount_on_signal, mountpoint, ending, stop_waiting)
             if redirecting is not None:
                 nursery.start_soon(redirecting.run)
             _spare_the_collector()
@@ -295,6 +301,7 @@ async def _until_unmounted(mountpoint: str, ours: Mount) -> None:
 async def _unmount_on_signal(
     mountpoint: str,
     ending: Callable[[trio.Event], Awaitable[None]],
+    stop_waiting: Callable[[], None],
     task_status: trio.TaskStatus[None],
 ) -> None:
     with trio.open_signal_receiver(*_SIGNALS) as signals:
@@ -303,6 +310,7 @@ async def _unmount_on_signal(
         async with trio.open_nursery() as nursery:
             async for number in signals:
                 log.info("%s: unmounting %s", signal.Signals(number).name, mountpoint)
+                stop_waiting()
                 if hurry.is_set():
                     continue
                 if nursery.child_tasks:

@@ -81,6 +81,8 @@ class Obtaining:
             Unobtained: it is not, and why.
         """
         claims, refused = self._claims, unsettled.refused
+        if claims.stopped.is_set():
+            raise Unobtained(refused)
         policy = claims.settings.policy
         within_s = claims.settings.wait_s if policy.waits else _ANSWER_WITHIN_S
         until_s = self._began_s + within_s
@@ -139,6 +141,7 @@ class UnleasedClaims:
         self.settings = settings
         self.leases = leases
         self._is_own = is_own
+        self.stopped = trio.Event()
         self._lessee = lessee
         self._claims: dict[tuple[str, ...], _Claim] = {}
         self._unsent: list[_Claim] = []
@@ -178,7 +181,15 @@ class UnleasedClaims:
     async def until_changed(self, until_s: float) -> None:
         """Wait until leases came or went, or it is that late."""
         with trio.move_on_after(max(0.0, until_s - self.now_s())):
-            await self._lessee.changed()
+            async with trio.open_nursery() as nursery:
+                for either in (self._lessee.changed, self.stopped.wait):
+                    nursery.start_soon(_until, either, nursery.cancel_scope)
+
+    def stop(self) -> None:
+        """See `leasefs.mount.gate.Obtainer`."""
+        self.stopped.set()
+        for claim in [*self._claims.values(), *self._waiting.values()]:
+            self._finish(claim, LeasefsError("the mount is going"))
 
     async def take_back(self, paths: Collection[bytes]) -> None:
         """See `leasefs.mount.gate.Obtainer`."""
@@ -345,3 +356,8 @@ class UnleasedClaims:
             await self._lessee.release(lease_id, new_key(), dirty="hand-on")
         except LeasefsError as error:
             log.info("%s needs no withdrawal: %s", lease_id, error.message)
+
+
+async def _until(event: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
+    await event()
+    scope.cancel()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,3 +146,113 @@ def tried(agent: Agent, *command: str) -> int:
     return subprocess.run(
         command, cwd=agent.root, env=environment(), capture_output=True, check=False
     ).returncode
+
+
+TOOLS = {
+    "shell": "echo new > src/new; echo more >> src/a",
+    "sed": "sed -i s/x/y/ src/a",
+    "perl": "perl -pi -e s/x/y/ src/a",
+    "mkdir -p": "mkdir -p src/one/two/three && echo x > src/one/two/three/f",
+    "cp -r": "cp -r src src2 && diff -r src src2",
+    "mv": "mv src/b src/c && mv src/deep src/deeper && mv src/deeper deep",
+    "rm -r": "rm -r src",
+    "links": "ln src/a src/other && ln -s a src/link && echo z >> src/other && ln -sfn b src/link",
+    "chmod": "chmod 600 src/a && touch -d 2001-01-01 src/a",
+    "truncate": "truncate -s 3 src/a && truncate -s 0 src/b",
+    "tar": "tar cf ../t.tar -C src . && mkdir out && tar xf ../t.tar -C out && diff -r src out",
+    "patch": r"printf -- '--- a/src/a\n+++ b/src/a\n@@ -1 +1 @@\n-x\n\\ No newline at end of file\n+y\n' | patch -p1",
+    "git apply": "git init -q ../r && cd ../r && mkdir src && printf x > src/a && git add . && printf y > src/a && "
+    'git diff > ../p && cd "$OLDPWD" && git apply ../p',
+    "an atomic save": "echo 1 > src/a.tmp.123.456 && mv src/a.tmp.123.456 src/a",
+    "install": "install -m 644 a src/installed",
+    "rsync": "mkdir dst && if command -v rsync; then rsync -a src/ dst/; else cp -a src/. dst/; fi && diff -r src dst",
+    "vim": "if command -v vim; then vim -es -u NONE -c 's/x/y/' -c wq src/a; fi",
+}
+
+
+def test_tools_that_know_nothing_of_leases(two: tuple[Agent, Agent], world: World) -> None:
+    """As on the plain directory; and afterwards nothing is held."""
+    ada, _ = two
+    for at, script in enumerate(TOOLS.values()):
+        for place in (f"{world.root}/plain/{at}", f"{ada.root}/{at}"):
+            os.makedirs(f"{place}/tree/src/deep")
+            for name in ("a", "src/a", "src/b", "src/deep/c"):
+                Path(place, "tree", name).write_text("x")
+            done = subprocess.run(
+                ["bash", "-c", f"set -e; {script}"],
+                cwd=f"{place}/tree",
+                env=environment(),
+                capture_output=True,
+                check=False,
+            )
+            assert done.returncode == 0, (script, done.stderr)
+    assert listing(ada.root, *map(str, range(len(TOOLS)))) == listing(f"{world.root}/plain")
+    eventually(lambda: leases(ada) == {}, what="the giving back")
+
+
+def listing(root: str, *names: str) -> dict[str, tuple[int, str]]:
+    """Mode and content of each path below; of these directories only, if any are named."""
+    found = {}
+    for above in names or os.listdir(root):
+        for path in sorted(Path(root, above).rglob("*")):
+            if ".git" not in path.parts and path.name not in {"p", "t.tar"}:
+                content = os.readlink(path) if path.is_symlink() else ""
+                content = content or (path.read_text() if path.is_file() else "")
+                found[str(path.relative_to(root))] = path.lstat().st_mode, content
+    return found
+
+
+# Each appends a line, as an editor or an agent's tool does: reading first, or not; in place, or by another file.
+EDITS = {
+    "append": "echo {tag} >> {path}",
+    "in place": 'perl -e \'open F, "+<", shift; @l = <F>; seek F, 0, 0; print F @l, shift . "\\n"\' {path} {tag}',
+    "read, then write": "text=$(cat {path}) && printf '%s\\n%s\\n' \"$text\" {tag} > {path}",
+    "sed": "sed -i '$ a {tag}' {path}",
+    "read, then replace": "(cat {path}; echo {tag}) > {path}.tmp.{tag} && mv {path}.tmp.{tag} {path}",
+}
+
+
+def edits(agent: Agent, how: str, rounds: int) -> list[str]:
+    """Do some, each until it is done: what is refused is read again and tried again, as agents do. The lines."""
+    lines = []
+    for at in range(rounds):
+        tag = f"{agent.about['agent']}-{at}"
+        command = EDITS[how].format(tag=tag, path=f"src/{'ab'[at % 2]}")
+        eventually(lambda command=command: tried(agent, "sh", "-c", command) == 0, within_s=60)
+        lines.append(tag)
+    return lines
+
+
+def no_edit_is_lost(agents: list[Agent], hows: list[str], rounds: int) -> None:
+    with ThreadPoolExecutor(len(agents)) as pool:
+        made = pool.map(
+            lambda at: edits(agents[at], hows[at % len(hows)], rounds), range(len(agents))
+        )
+        wanted = sorted(line for lines in made for line in lines)
+    root = Path(agents[0].root, "src")
+    lines = [line for name in "ab" for line in (root / name).read_text().splitlines()]
+    assert sorted(line for line in lines if line != "x") == wanted
+
+
+def test_two_agents_that_know_nothing_lose_no_edit(two: tuple[Agent, Agent]) -> None:
+    for how in EDITS:
+        for name in "ab":
+            two[0].write(f"src/{name}", "x\n")
+        no_edit_is_lost(list(two), [how], 6)
+
+
+@pytest.mark.slow
+def test_eight_agents_with_different_tools_lose_no_edit(repo: str, world: World) -> None:
+    git(Path(repo), "init", "-q", ".")
+    for name in "ab":
+        Path(repo, f"src/{name}").write_text("x\n")
+    git(Path(repo), "add", ".")
+    git(Path(repo), "commit", "-qm", "base")
+    with ExitStack() as mounts:
+        agents = []
+        for at in range(8):
+            place = f"{world.root}/m{at}"
+            os.mkdir(place)
+            mount = agent_mount(repo, place, f"agent-{at}", unleased="claim+wait")
+            agents.append(mounts.enter_context(mount))
+        no_edit_is_lost(agents, list(EDITS), 6)
