@@ -116,9 +116,11 @@ class ReleaseGate:
         if dirty not in _WAYS:
             raise InvalidRequest(f"dirty is refuse, keep, force or rescue, not {dirty!r}")
         standings = await self._work.look()
-        if not await self.is_under_git():
+        if dirty != "rescue" and not await self.is_under_git():
             self._end_with_lease(lease)
-        in_the_way = self._in_the_way(lease, require, standings)
+        # Where nothing is required, what its holder wants kept is kept all the same.
+        asked = "committed" if dirty == "rescue" and require == "none" else require
+        in_the_way = self._in_the_way(lease, asked, standings)
         if in_the_way and dirty == "rescue":
             await self._work.keep_and_end(lease, "released with --rescue")
         elif dirty == "refuse":

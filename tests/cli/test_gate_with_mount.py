@@ -21,6 +21,22 @@ def git(place: Path, *words: str) -> None:
 
 
 @pytest.fixture
+def plain(installed: Any, tmp_path: Path) -> Iterator[Path]:
+    """A tree without git, mounted beside itself."""
+    source, mountpoint = tmp_path / "plain", tmp_path / "mount"
+    (source / "src").mkdir(parents=True)
+    (source / "src/x").write_text("as it was\n")
+    (source / "src/gone").write_text("as it was\n")
+    (source / ".leasefs.toml").write_text('territory = "plain"\n')
+    mountpoint.mkdir()
+    ran = installed("mount", str(source), str(mountpoint), "--agent", "ada")
+    assert ran.code == 0, ran.err
+    yield mountpoint
+    assert installed("unmount", str(mountpoint)).code == 0
+    assert installed("ledger", "stop").code in (0, 7)
+
+
+@pytest.fixture
 def place(installed: Any, tmp_path: Path) -> Iterator[Path]:
     """A clone, mounted beside itself; what is committed in it has not landed before it is pushed."""
     source, mountpoint = tmp_path / "repo", tmp_path / "mount"
@@ -105,3 +121,25 @@ def test_checks_stand_before_the_release_at_the_end_of_a_run(installed: Any, pla
     ran = installed("run", "--claim", "src/**", "--", "true", cwd=place)
     assert (ran.code, "was not released" in ran.err) == (0, False), ran.err
     assert installed("leases", cwd=place).out.strip() == "no leases"
+
+
+def test_in_a_tree_without_git_work_is_kept_as_well(installed: Any, plain: Path) -> None:
+    lease = claim(installed, plain)
+    (plain / "src/x").write_text("work\n")
+    (plain / "src/new").write_text("more work\n")
+    (plain / "src/gone").unlink()
+    ran = installed("release", lease, "--rescue", cwd=plain)
+    assert ran.code == 0, ran.err
+    assert (
+        "no intents" in installed("intents", cwd=plain).out
+        or "nothing" in installed("intents", cwd=plain).out
+    )
+    claim(installed, plain)
+    (plain / "src/x").write_text("as it was\n")
+    (plain / "src/new").unlink()
+    refused = installed("rescue", "apply", lease, cwd=plain)
+    assert (refused.code, "src/x" in refused.err) == (6, True)
+    assert installed("rescue", "apply", lease, "--overwrite", cwd=plain).code == 0
+    assert (plain / "src/x").read_text() == "work\n"
+    assert (plain / "src/new").read_text() == "more work\n"
+    assert installed("release", "--all", cwd=plain).code == 0
