@@ -130,10 +130,7 @@ def test_in_a_tree_without_git_work_is_kept_as_well(installed: Any, plain: Path)
     (plain / "src/gone").unlink()
     ran = installed("release", lease, "--rescue", cwd=plain)
     assert ran.code == 0, ran.err
-    assert (
-        "no intents" in installed("intents", cwd=plain).out
-        or "nothing" in installed("intents", cwd=plain).out
-    )
+    assert "nothing is uncommitted" in installed("intents", cwd=plain).out
     claim(installed, plain)
     (plain / "src/x").write_text("as it was\n")
     (plain / "src/new").unlink()
@@ -143,3 +140,12 @@ def test_in_a_tree_without_git_work_is_kept_as_well(installed: Any, plain: Path)
     assert (plain / "src/x").read_text() == "work\n"
     assert (plain / "src/new").read_text() == "more work\n"
     assert installed("release", "--all", cwd=plain).code == 0
+
+
+def test_what_is_to_be_kept_is_kept_where_nothing_is_required(installed: Any, place: Path) -> None:
+    lease = claim(installed, place)
+    (place / "src/x").write_text("work\n")
+    ran = installed("release", lease, "--require", "none", "--rescue", cwd=place)
+    assert ran.code == 0, ran.err
+    assert "src/x" in installed("rescue", "list", cwd=place).out
+    assert "nothing is uncommitted" in installed("intents", cwd=place).out
