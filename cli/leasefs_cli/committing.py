@@ -12,11 +12,13 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.client import api
+from leasefs.client.api_mount import take_back
 from leasefs.client.blocking import Link
 from leasefs.client.find import live_mounts
 from leasefs.client.understand import Roots
 from leasefs.core.errors import Denied, LeasefsError, LedgerUnavailable
 from leasefs.core.globs import parse_glob
+from leasefs.core.paths import text
 from leasefs.vcs.commit_paths import brought_along, staged_paths
 from leasefs_cli.mount_link import MountLink
 from leasefs_cli.place import mount_near, roots_of
@@ -148,7 +150,10 @@ def judge_commit(who: Committer) -> Verdict:
     """
     paths = list(_in_territory(staged_paths(), who.roots))
     known = _known_to_mount(who)
-    trusted = [holding for holding in known if holding.lease["trusted_for_s"]]
+    trusted = _trusted(known)
+    if who.mount is not None and _took_back(who, _without(paths, trusted)):
+        known = _known_to_mount(who)
+        trusted = _trusted(known)
     if not _without(paths, trusted):
         return Verdict(_over(trusted, paths))
     try:
@@ -161,6 +166,21 @@ def judge_commit(who: Committer) -> Verdict:
     if not who.agent:
         found = [one for one in found if one.held is not None]
     return Verdict(_over(mine, paths), tuple(found))
+
+
+def _trusted(known: list[_Holding]) -> list[_Holding]:
+    return [holding for holding in known if holding.lease["trusted_for_s"]]
+
+
+def _took_back(who: Committer, paths: list[bytes]) -> bool:
+    """Whether the mount was asked to claim these again: it gives back what writes claimed soon after they were made."""
+    brought = set(_in_territory(brought_along(), who.roots)) if paths else set()
+    wanted = [text(path) for path in paths if path not in brought]
+    unleased = who.link.send(api.mount()).get("unleased", {}) if wanted else {}
+    if "claim" not in str(unleased.get("policy")):
+        return False
+    who.link.send(take_back(wanted, wait_s=float(unleased.get("wait_s", 0.0))))
+    return True
 
 
 def _judged_alone(

@@ -117,6 +117,8 @@ class ControlServer:
         self._giving_back = GivingBack(lessee)
         # Hears of each lease that somebody claimed here.
         self.claimed: Callable[[str], None] = lambda _: None
+        # Claims again what was changed here at these paths.
+        self.take_back: Callable[[list[bytes]], Awaitable[None]] = _nothing
         self._wanted = Wanted()
         self._using = Using(lessee)
         self._transport = transport
@@ -285,6 +287,9 @@ class ControlServer:
                 return self._using.stream(request)
             case "leave":
                 return 200, await self._leave(request)
+            case "take-back":
+                await self.take_back(_paths(request))
+                return 200, {"ok": True}
         raise NotFound(f"{request.path} is not something that a mount can do")
 
     def _facts(self) -> dict[str, Any]:
@@ -326,6 +331,17 @@ class ControlServer:
         answer = await self._release(lease_id, key, wishes)
         self._giving_back.known(lease_id)
         return answer
+
+
+async def _nothing(_: list[bytes]) -> None:
+    """Where nothing is claimed by writes."""
+
+
+def _paths(request: Request) -> list[bytes]:
+    paths = (request.body or {}).get("paths")
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        raise InvalidRequest("`paths` is a list of paths")
+    return [os.fsencode(path) for path in paths]
 
 
 def _wait_s(request: Request) -> float:

@@ -132,6 +132,7 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
                 revive,
             )
             control.claimed = unleased.claimed_on_purpose
+            control.take_back = unleased.take_back
             async with git_told(options.source, wanted=config.fsmonitor) as about["fsmonitor"]:
                 await _serve_all(
                     options,

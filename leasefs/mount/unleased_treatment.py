@@ -60,6 +60,11 @@ class Unleased:
         if self._claims is not None:
             self._claims.leases.taken_over(lease_id)
 
+    async def take_back(self, paths: list[bytes]) -> None:
+        """Claim again what was changed here at these paths, if writes claim here at all."""
+        if self._claims is not None:
+            await self._claims.take_back(paths)
+
     def facts(self) -> dict[str, Any]:
         """For `mount.json`."""
         policy, settings = self._settings.policy, self._settings

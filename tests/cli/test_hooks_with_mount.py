@@ -69,7 +69,7 @@ def mount(
     """Mount a clone of the tree for an agent: in one that agents share, git would not get as far as the hooks."""
     with ExitStack() as mounts:
 
-        def make(name: str, source: Path | None = None) -> Agent:
+        def make(name: str, source: Path | None = None, unleased: str = "") -> Agent:
             place = tmp_path / name
             place.mkdir()
             if source is None:
@@ -77,7 +77,8 @@ def mount(
                 git(tmp_path, "clone", "-q", str(tree), str(source))
                 assert installed("-C", str(source), "hooks", "install").code == 0
             url = f"unix:{ledger.socket_path}"
-            return mounts.enter_context(agent_mount(str(source), str(place), name, ledger=url))
+            mount = agent_mount(str(source), str(place), name, ledger=url, unleased=unleased)
+            return mounts.enter_context(mount)
 
         yield make
 
@@ -101,6 +102,19 @@ def test_the_mount_says_who_commits_and_under_which_lease(mount: Callable[..., A
     bo.write("docs/b")
     git(bo.root, "add", "docs/b")
     assert git(bo.root, "commit", "-q", "-m", "theirs") == ""
+
+
+def test_what_a_write_claimed_and_gave_back_may_be_committed(mount: Callable[..., Agent]) -> None:
+    """Of an agent that knows nothing of leases; but nothing that it did not write."""
+    ada = mount("ada", unleased="claim+wait")
+    ada.write("src/a")
+    beside(ada, "docs/b")
+    eventually(lambda: ada.held() == [], what="the giving back")
+    git(ada.root, "add", "-A")
+    said = git(ada.root, "commit", "-q", "-m", "all", ok=1)
+    assert "docs/b" in said
+    git(ada.root, "restore", "--staged", "docs/b")
+    assert git(ada.root, "commit", "-q", "-m", "mine") == ""
 
 
 def test_a_part_that_is_delegated_is_committed_by_who_has_it(mount: Callable[..., Agent]) -> None:
