@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasefs.core.partition_cuts import Groups, cut_all
-from leasefs.core.partition_regions import Draft, Meets, drafts, finished
+from leasefs.core.partition_regions import Meets, drafts, finished, put_files
 from leasefs.core.partition_report import conflicts, notable, unclaimed
-from leasefs.core.partition_types import Plan, Region
+from leasefs.core.partition_types import Plan
 from leasefs.core.partition_units import find_holders, find_rivals, in_order, units_of, wanted_ones
 from leasefs.core.partition_walk import Ground, numbers
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from leasefs.core.globs import Glob
-    from leasefs.core.partition_types import File, Notable, Task
+    from leasefs.core.partition_types import File, Notable, Region, Task
     from leasefs.core.partition_units import Unit
     from leasefs.core.partition_walk import Cells
 
@@ -61,21 +61,19 @@ def partition(
     ordered = wanted_ones(ordered)
     groups = Groups(ordered)
     cuts = cut_all(ordered, ground, groups, exact=exact)
-    made, whole = drafts(ordered, cuts, groups, Meets(ground.walk))
-    draft_of = {unit: draft for draft in made for unit in draft.units}
-    draft_at = _put_files(ordered, units, cells, draft_of)
-    regions = [
-        finished(number + 1, draft, cuts, tasks, known, whole=number in whole)
-        for number, draft in enumerate(made)
-    ]
-    told = dict(zip(map(id, made), regions, strict=True))
-    region_of = {unit: told[id(draft)].id for unit, draft in draft_of.items()}
-    about = _About(
-        tasks, known, wanting, cells, {at: told[id(one)] for at, one in draft_at.items()}
-    )
+    made = drafts(ordered, cuts, groups, Meets(ground.walk))
+    put_files(made, ordered, units, ground)
+    regions = [finished(number, draft, cuts, tasks, known) for number, draft in enumerate(made, 1)]
+    regions_of: dict[Unit, set[str]] = {}
+    region_at: dict[int, Region] = {}
+    for draft, region in zip(made, regions, strict=True):
+        region_at |= dict.fromkeys(draft.files, region)
+        for unit in draft.units:
+            regions_of.setdefault(unit, set()).add(region.id)
+    about = _About(tasks, known, wanting, cells, region_at)
     return Plan(
         regions=tuple(regions),
-        conflicts=conflicts(tasks, ordered, units, cells, known, region_of),
+        conflicts=conflicts(tasks, ordered, units, cells, known, regions_of),
         unclaimed=unclaimed(known, cells.get(0, [])),
         largest=about.notable(by_size=True, commits=commits),
         hottest=about.notable(by_size=False, commits=commits),
@@ -106,23 +104,6 @@ def _files_of_tasks(wanting: Mapping[int, frozenset[int]], cells: Cells) -> dict
     return found
 
 
-def _put_files(
-    ordered: Sequence[Unit],
-    units: Sequence[Unit],
-    cells: Cells,
-    draft_of: Mapping[Unit, Draft],
-) -> dict[int, Draft]:
-    """Each file to the region of the first unit that matches it; by cell."""
-    place = {unit: at for at, unit in enumerate(ordered)}
-    found: dict[int, Draft] = {}
-    for set_, inside in cells.items():
-        matching = [units[number] for number in numbers(set_) if units[number] in place]
-        if matching:
-            draft = found[set_] = draft_of[min(matching, key=place.__getitem__)]
-            draft.files += inside
-    return found
-
-
 class _About:
     """What is told of single files."""
 
@@ -132,17 +113,17 @@ class _About:
         files: Sequence[File],
         wanting: Mapping[int, frozenset[int]],
         cells: Cells,
-        regions: Mapping[int, Region],
+        region_at: Mapping[int, Region],
     ) -> None:
         self._tasks, self._files, self._wanting = tasks, files, wanting
         self._cell_of = {at: set_ for set_, inside in cells.items() for at in inside}
-        self._regions = regions
+        self._region_at = region_at
 
     def notable(self, *, by_size: bool, commits: int) -> tuple[Notable, ...]:
         return notable(
             self._files,
             (lambda file: file.size_bytes) if by_size else (lambda file: file.commits),
-            lambda at: self._regions.get(self._cell_of[at]),
+            self._region_at.get,
             lambda at: tuple(
                 self._tasks[task].name for task in sorted(self._wanting[self._cell_of[at]])
             ),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from leasefs.core.automaton import STAR, Meeting
+from leasefs.core.automaton import STAR, Budget, Meeting, TooComplex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +22,8 @@ T = TypeVar("T", bound=Hashable)
 MOST_SEQUENCES = 256
 # `both` follows both sequences by recursion; no component that a person writes comes near.
 _MOST_TOKENS = 240
+# Enough for leaving a name of 255 bytes out of a pattern with some stars; a count, as in `automaton.Budget`.
+_MOST_STEPS = 100_000
 
 
 class Unspellable(Exception):
@@ -56,26 +58,35 @@ class Alphabet(Generic[T]):
         Raises:
             Unspellable: see above; always so where `yours` has two stars with something between them.
         """
+        try:
+            return self._less(mine, yours, Budget(_MOST_STEPS))
+        except TooComplex as error:
+            raise Unspellable from error
+
+    def _less(self, mine: Sequence[T], yours: Sequence[T], budget: Budget) -> list[Sequence[T]]:
         if not Meeting(mine, yours, self.meets).possible():
             return [mine]
         heads: list[Sequence[T]] = [()]
         found: list[Sequence[T]] = []
         while yours and yours[0] is not STAR:
+            budget.spend(1 + len(found))
             if not mine:
                 return found + heads
             first = mine[0]
             following = mine if first is STAR else mine[1:]
             wanted = self.any if first is STAR else first
             if first is STAR:
-                found += _after(heads, self.less(mine[1:], yours))
+                found += _after(heads, self._less(mine[1:], yours, budget))
             found += _after(heads, [(one, *following) for one in self.without(wanted, yours[0])])
             heads = _after(heads, [(one,) for one in self.common(wanted, yours[0])])
             if not heads:
                 return found
             mine, yours = following, yours[1:]
-        return found + _after(heads, self._less_starred(mine, yours))
+        return found + _after(heads, self._less_starred(mine, yours, budget))
 
-    def _less_starred(self, mine: Sequence[T], yours: Sequence[T]) -> list[Sequence[T]]:
+    def _less_starred(
+        self, mine: Sequence[T], yours: Sequence[T], budget: Budget
+    ) -> list[Sequence[T]]:
         """`less`, where `yours` is empty or begins with a star."""
         if not yours:
             is_loose = all(token is STAR for token in mine)
@@ -87,7 +98,7 @@ class Alphabet(Generic[T]):
         if mine[-2:] == (self.any, STAR):
             # The same words, and shorter to take apart from behind.
             mine = (*mine[:-2], STAR, self.any)
-        return [one[::-1] for one in self.less(mine[::-1], yours[::-1])]
+        return [one[::-1] for one in self._less(mine[::-1], yours[::-1], budget)]
 
 
 def _after(heads: list[Sequence[T]], tails: Iterable[Sequence[T]]) -> list[Sequence[T]]:

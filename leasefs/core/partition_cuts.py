@@ -23,17 +23,30 @@ if TYPE_CHECKING:
 # More than so many globs for what is left of one is no help to anybody who reads them; each that is left out costs some.
 MOST_EXACT = 64
 MOST_LEFT_OUT = 8
+# What exists may take several leases to name.
+MOST_SIBLINGS = 8 * MAX_GLOBS
 
 
 class Cut:
-    """What is left of a unit: its globs, how they are spelt, and the directories that are left open."""
+    """What is left of a unit: its globs, how they are spelt, and the directories that are left open.
 
-    __slots__ = ("globs", "open", "spelling")
+    Globs in different `parts` have no path in common.
+    """
+
+    __slots__ = ("open", "parts", "spelling")
 
     def __init__(
-        self, globs: tuple[Glob, ...], spelling: Spelling, open_: tuple[bytes, ...] = ()
+        self,
+        parts: tuple[tuple[Glob, ...], ...],
+        spelling: Spelling,
+        open_: tuple[bytes, ...] = (),
     ) -> None:
-        self.globs, self.spelling, self.open = globs, spelling, open_
+        self.parts, self.spelling, self.open = parts, spelling, open_
+
+    @property
+    def globs(self) -> list[Glob]:
+        """Those of all parts."""
+        return [glob for part in self.parts for glob in part]
 
 
 class Groups:
@@ -87,15 +100,16 @@ def cut_all(
 def _cut(unit: Unit, rivals: Sequence[Unit], ground: Ground, *, exact: bool) -> Cut | None:
     """None if there is no way."""
     if not rivals:
-        return Cut((unit.glob,), Spelling.ASKED)
+        return Cut(((unit.glob,),), Spelling.ASKED)
     others = [rival.glob for rival in rivals]
     try:
         if unit.glob.is_literal or (exact and len(others) <= MOST_LEFT_OUT):
-            return Cut(less_all(unit.glob, others, MOST_EXACT), Spelling.EXACT)
+            left = less_all(unit.glob, others, MOST_EXACT)
+            return Cut((left,) if left else (), Spelling.EXACT)
     except Unspellable:
         pass
     try:
-        found = siblings(unit, rivals, ground, MAX_GLOBS)
+        found = siblings(unit, rivals, ground, MOST_SIBLINGS)
     except Unspellable:
         return None
-    return Cut(found.globs, Spelling.SIBLINGS, found.open)
+    return Cut(found.parts, Spelling.SIBLINGS, found.open)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from leasefs.core.lease import MAX_GLOBS
 from leasefs.core.overlap import overlap
 from leasefs.core.partition_types import Region, Spelling
-from leasefs.core.partition_walk import numbers
+from leasefs.core.partition_walk import GlobWalk, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -16,42 +16,50 @@ if TYPE_CHECKING:
     from leasefs.core.partition_cuts import Cut, Groups
     from leasefs.core.partition_types import File, Task
     from leasefs.core.partition_units import Unit
-    from leasefs.core.partition_walk import GlobWalk
+    from leasefs.core.partition_walk import Ground
 
 _Key = tuple[int, tuple[int, ...], "Unit | None"]
+Piece = tuple["Unit", "tuple[Glob, ...]"]
+"""A unit and some of what is left of it."""
 
 
 class Draft:
-    """A region in the making: some units, the task that has it first and those that have it then."""
+    """A region in the making: its globs, what they are made of, the task that has it first and those that have it then."""
 
-    def __init__(self, first: int, then: tuple[int, ...], units: list[Unit]) -> None:
-        self.first, self.then, self.units = first, then, units
+    def __init__(
+        self, first: int, then: tuple[int, ...], pieces: Sequence[Piece], *, whole: bool
+    ) -> None:
+        self.first, self.then, self.whole = first, then, whole
+        self.units = list(dict.fromkeys(unit for unit, _ in pieces))
+        self.globs = tuple(dict.fromkeys(glob for _, globs in pieces for glob in globs))
         self.files: list[int] = []
 
 
 def drafts(
     ordered: Sequence[Unit], cuts: Mapping[Unit, Cut], groups: Groups, meets: Meets
-) -> tuple[list[Draft], set[int]]:
-    """The regions, in the order of their first tasks, and the places in it of those that stayed whole."""
+) -> list[Draft]:
+    """The regions, in the order of their first tasks."""
     grouped: dict[Unit, list[Unit]] = {}
     for unit in ordered:
-        if cuts[unit].globs and unit.holders:
+        if cuts[unit].parts:
             grouped.setdefault(groups.of(unit), []).append(unit)
     knotted = groups.knotted()
     by_key: dict[_Key, list[Unit]] = {}
     for group, units in grouped.items():
         first = _first_of(units, is_knot=group in knotted)
-        then = sorted(_wanting(units, cuts, meets) - {first})
+        whole = [(unit, part) for unit in units for part in cuts[unit].parts]
+        then = sorted(_wanting(whole, cuts, meets) - {first})
         is_alone = group in knotted or units[0].is_apart
         by_key.setdefault((first, tuple(then), group if is_alone else None), []).extend(units)
     found: list[Draft] = []
-    whole: set[int] = set()
     for key in sorted(by_key, key=lambda key: (key[0], len(key[1]), key[1])):
-        for units in _packed(by_key[key], cuts):
-            if key[2] in knotted:
-                whole.add(len(found))
-            found.append(Draft(key[0], key[1], units))
-    return found, whole
+        packs = list(_packed(by_key[key], cuts))
+        for pieces in packs:
+            then_here = key[1]
+            if len(packs) > 1:
+                then_here = tuple(sorted(_wanting(pieces, cuts, meets) - {key[0]}))
+            found.append(Draft(key[0], then_here, pieces, whole=key[2] in knotted))
+    return found
 
 
 def _first_of(units: Sequence[Unit], *, is_knot: bool) -> int:
@@ -65,14 +73,17 @@ def _first_of(units: Sequence[Unit], *, is_knot: bool) -> int:
     return min(files, key=lambda task: (-files[task], task))
 
 
-def _wanting(units: Sequence[Unit], cuts: Mapping[Unit, Cut], meets: Meets) -> set[int]:
-    """The tasks that want some of what is left of these units."""
+def _wanting(pieces: Sequence[Piece], cuts: Mapping[Unit, Cut], meets: Meets) -> set[int]:
+    """The tasks that want some of these pieces."""
+    left: dict[Unit, list[Glob]] = {}
+    for unit, globs in pieces:
+        left.setdefault(unit, []).extend(globs)
     found: set[int] = set()
-    for unit in units:
-        found.update(unit.holders)
+    for unit, every in left.items():
+        found.update(unit.tasks)
         others = (*unit.followers, *unit.rivals)
         if cuts[unit].spelling is not Spelling.ASKED:
-            others = meets.among(cuts[unit].globs, others)
+            others = meets.among(every, others)
         for other in others:
             found.update(other.tasks)
     return found
@@ -105,21 +116,26 @@ class Meets:
         )
 
 
-def _packed(units: Sequence[Unit], cuts: Mapping[Unit, Cut]) -> Iterator[list[Unit]]:
-    """The units by as few leases as may be; those that overlap stay together."""
-    if sum(len(cuts[unit].globs) for unit in units) <= MAX_GLOBS:
-        yield list(units)
-        return
-    together: list[Unit] = []
+def _packed(units: Sequence[Unit], cuts: Mapping[Unit, Cut]) -> Iterator[list[Piece]]:
+    """What is left of the units by as few leases as may be; what overlaps stays together."""
+    together: list[Piece] = []
     size = 0
-    for knot in _connected(units):
-        adds = sum(len(cuts[unit].globs) for unit in knot)
+    for pieces in _inseparable(units, cuts):
+        adds = sum(len(globs) for _, globs in pieces)
         if together and size + adds > MAX_GLOBS:
             yield together
             together, size = [], 0
-        together += knot
+        together += pieces
         size += adds
     yield together
+
+
+def _inseparable(units: Sequence[Unit], cuts: Mapping[Unit, Cut]) -> Iterator[list[Piece]]:
+    for knot in _connected(units):
+        if len(knot) == 1:
+            yield from ([(knot[0], part)] for part in cuts[knot[0]].parts)
+        else:
+            yield [(unit, part) for unit in knot for part in cuts[unit].parts]
 
 
 def _connected(units: Sequence[Unit]) -> Iterator[list[Unit]]:
@@ -135,28 +151,56 @@ def _connected(units: Sequence[Unit]) -> Iterator[list[Unit]]:
         yield knot
 
 
+def put_files(
+    made: Sequence[Draft], ordered: Sequence[Unit], units: Sequence[Unit], ground: Ground
+) -> None:
+    """Each file to the region of the first unit that matches it; `units` are in the order of the ground's walk."""
+    place = {unit: at for at, unit in enumerate(ordered)}
+    drafts_of: dict[Unit, list[Draft]] = {}
+    for draft in made:
+        for unit in draft.units:
+            drafts_of.setdefault(unit, []).append(draft)
+    several: dict[Unit, list[int]] = {}
+    for set_, inside in ground.cells.items():
+        matching = [units[number] for number in numbers(set_) if units[number] in place]
+        if not matching:
+            continue
+        first = min(matching, key=place.__getitem__)
+        if len(drafts_of[first]) == 1:
+            drafts_of[first][0].files += inside
+        else:
+            several.setdefault(first, []).extend(inside)
+    for unit, inside in several.items():
+        _put_apart(drafts_of[unit], inside, ground.paths)
+
+
+def _put_apart(among: Sequence[Draft], inside: Sequence[int], paths: Sequence[bytes]) -> None:
+    """The files of a unit that takes several regions, each to the one that matches it."""
+    draft_of = [draft for draft in among for _ in draft.globs]
+    walk = GlobWalk([glob for draft in among for glob in draft.globs])
+    for set_, found in walk.cells([paths[number] for number in inside]).items():
+        draft = draft_of[next(numbers(set_))]
+        draft.files += [inside[at] for at in found]
+
+
 def finished(
     number: int,
     draft: Draft,
     cuts: Mapping[Unit, Cut],
     tasks: Sequence[Task],
     files: Sequence[File],
-    *,
-    whole: bool,
 ) -> Region:
     """The region, as it is told."""
-    left = [cuts[unit] for unit in draft.units]
-    globs = dict.fromkeys(glob for cut in left for glob in cut.globs)
-    spellings = {cut.spelling for cut in left}
+    spellings = {cuts[unit].spelling for unit in draft.units}
     worst = max(spellings, key=lambda one: list(Spelling).index(one))
     inside = [files[one] for one in draft.files]
     return Region(
         id=f"R{number}",
         task=tasks[draft.first].name,
         then=tuple(tasks[task].name for task in draft.then),
-        globs=tuple(sorted(globs, key=lambda glob: glob.text)),
+        globs=tuple(sorted(draft.globs, key=lambda glob: glob.text)),
         files=len(inside),
         size_bytes=sum(file.size_bytes for file in inside),
         commits=sum(file.commits for file in inside),
-        spelling=Spelling.WHOLE if whole else worst,
+        spelling=Spelling.WHOLE if draft.whole else worst,
     )

@@ -41,7 +41,7 @@ def conflicts(
     units: Sequence[Unit],
     cells: Cells,
     files: Sequence[File],
-    region_of: Mapping[Unit, str],
+    regions_of: Mapping[Unit, set[str]],
 ) -> tuple[Conflict, ...]:
     """Every pair of tasks with common ground: by a common file, or else because two globs could meet."""
     found: dict[tuple[int, int], _Meeting] = {}
@@ -54,21 +54,21 @@ def conflicts(
                 wanting.setdefault(task, unit.glob)
         if len(wanting) < 2:
             continue
-        region = region_of.get(min(matching, key=place.__getitem__), "")
+        keeper = min(matching, key=place.__getitem__)
         for one, other in combinations(sorted(wanting), 2):
             witness = files[inside[0]].path
             met = found.setdefault((one, other), _Meeting((wanting[one], wanting[other]), witness))
             met.files += len(inside)
             if witness < met.witness:
                 met.globs, met.witness = (wanting[one], wanting[other]), witness
-            met.regions.add(region)
+            met.regions |= regions_of.get(keeper, set())
     for pair, globs, keeper in _by_globs(ordered):
         if pair not in found:
             path = overlap(*globs)
             assert path is not None  # noqa: S101 - that is how they became rivals
             found[pair] = _Meeting(globs, path)
         if not found[pair].files:
-            found[pair].regions.add(region_of.get(keeper, ""))
+            found[pair].regions |= regions_of.get(keeper, set())
     return tuple(_told(tasks, pair, met) for pair, met in sorted(found.items()))
 
 
@@ -94,7 +94,7 @@ def _told(tasks: Sequence[Task], pair: tuple[int, int], met: _Meeting) -> Confli
         globs=(met.globs[0].text, met.globs[1].text),
         witness=met.witness,
         files=met.files,
-        regions=tuple(sorted(met.regions - {""}, key=lambda id_: int(id_[1:]))),
+        regions=tuple(sorted(met.regions, key=lambda id_: int(id_[1:]))),
     )
 
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class Siblings(NamedTuple):
-    """The globs, and the directories in which a new name would be matched by none of them."""
+    """The globs of each directory or file, and the directories in which a new name would be matched by none of them."""
 
-    globs: tuple[Glob, ...]
+    parts: tuple[tuple[Glob, ...], ...]
     open: tuple[bytes, ...]
 
 
@@ -37,22 +37,24 @@ def siblings(unit: Unit, rivals: Sequence[Unit], ground: Ground, most: int) -> S
             held |= ground.walk.places(rival.number, len(rival.glob.literal_prefix))
     top = bytes(unit.glob.literal_path)
     below = _directories(_left(unit, rivals, ground), top)
-    found: dict[Glob, None] = {}
+    found: list[tuple[Glob, ...]] = []
     open_: list[bytes] = []
     waiting = [top]
     while waiting:
         place = waiting.pop()
         state = ground.walk.state_of(place)
         if not state & near:
-            found |= dict.fromkeys(rest_below(unit.glob, place))
+            rest = rest_below(unit.glob, place)
+            found += [rest] if rest else []
         elif not state & held:
             open_.append(place)
             files, directories = below.get(place, ((), ()))
-            found |= dict.fromkeys(map(literal_glob, files))
+            found += [(literal_glob(file),) for file in files]
             waiting += directories
         if len(found) > most:
             raise Unspellable
-    return Siblings(tuple(sorted(found, key=lambda one: one.text)), tuple(sorted(open_)))
+    found.sort(key=lambda part: part[0].text)
+    return Siblings(tuple(found), tuple(sorted(open_)))
 
 
 def _left(unit: Unit, rivals: Sequence[Unit], ground: Ground) -> list[bytes]:

@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from leasefs.core import partition_cuts, partition_regions
 from leasefs.core.errors import BadPattern
 from leasefs.core.globs import Glob, parse_glob
 from leasefs.core.lease import MAX_GLOBS
 from leasefs.core.overlap import first_overlap, overlap
 from leasefs.core.partition import partition
+from leasefs.core.partition_cuts import MOST_SIBLINGS
 from leasefs.core.partition_meetings import meetings
 from leasefs.core.partition_types import Conflict, File, Plan, Region, Spelling, Task
 from leasefs.core.partition_walk import GlobWalk, numbers, share
@@ -250,14 +252,42 @@ def test_siblings_name_what_exists_and_say_where_new_files_are_nobodys() -> None
 
 def test_what_cannot_be_taken_apart_stays_whole_and_goes_to_the_task_with_more_of_it() -> None:
     known = files(
-        *(f"src/{name}{n}" for name in ("xy", "x", "y", "yy") for n in range(MAX_GLOBS + 1))
+        *(f"src/{name}{n}" for name in ("xy", "x", "y", "yy") for n in range(MOST_SIBLINGS + 1))
     )
     tasks = [task("x", "src/**/*x*", "doc/**"), task("y", "src/**/*y*")]
     plan = partition(tasks, known)
-    check_regions(plan, tasks, known)
     (knot,) = (region for region in plan.regions if region.spelling is Spelling.WHOLE)
     assert (knot.task, knot.then, knot.files) == ("y", ("x",), len(known))
     assert regions_of(plan)["x"] == [("doc/**", ())]
+
+
+def test_one_that_cuts_across_many_takes_several_regions_and_leaves_them_alone() -> None:
+    claimed, others = range(100), range(100, 700)
+    known = files(*(f"packages/p{n}/{name}" for n in (*claimed, *others) for name in ("a.md", "b")))
+    tasks = [*(task(f"p{n}", f"packages/p{n}/**") for n in claimed), task("docs", "**/*.md")]
+    plan = partition(tasks, known)
+    docs = [region for region in plan.regions if region.task == "docs"]
+    assert [len(region.globs) for region in docs] == [256, 256, 88]
+    assert [region.files for region in docs] == [256, 256, 88]
+    assert docs[0].globs[0].text == "packages/p100/**/*.md"
+    assert len(plan.regions) == len(claimed) + len(docs)
+    assert plan.open == (b"", b"packages")
+
+
+@settings(max_examples=150, deadline=None)
+@given(task_lists, file_lists, st.booleans())
+def test_however_little_a_lease_may_say_the_rules_hold(
+    tasks: list[Task], known: list[File], exact: bool
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(partition_regions, "MAX_GLOBS", 2)
+        patch.setattr(partition_cuts, "MOST_EXACT", 3)
+        patch.setattr(partition_cuts, "MOST_SIBLINGS", 3)
+        plan = partition(tasks, known, exact=exact)
+    check_regions(plan, tasks, known)
+    check_never_more(plan, tasks)
+    check_conflicts(plan, tasks, known)
+    check_nothing_is_left_open(plan, tasks)
 
 
 def test_a_region_that_is_too_much_for_a_lease_becomes_several() -> None:

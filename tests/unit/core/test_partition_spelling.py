@@ -5,6 +5,7 @@ The judge is `naive_match`, which shares nothing with the code under test.
 
 from __future__ import annotations
 
+import contextlib
 from functools import cache, lru_cache
 from itertools import product
 
@@ -145,3 +146,17 @@ def test_what_is_spelt_reads_back(glob: Glob, other: Glob) -> None:
         assert again == one
         assert again.parts == one.parts
         assert (again.literal_path, again.is_tree) == (one.literal_path, one.is_tree)
+
+
+@pytest.mark.parametrize(
+    "other", ["a" * 200 + "b", "a" * 200 + "*", "?" * 31 + "*", "*" + "a" * 200]
+)
+def test_hostile_names_are_given_up_soon(other: str) -> None:
+    """Costs are counted in steps, so what would take for ever is refused; that it ends is the test."""
+    with contextlib.suppress(Unspellable):
+        less(parse_glob("*a" * 15 + "*b"), parse_glob(other))
+
+
+def test_hostile_paths_are_given_up_soon() -> None:
+    with contextlib.suppress(Unspellable):
+        less(parse_glob("**/a/" * 15 + "*b"), parse_glob("a/" * 200 + "b"))
