@@ -232,11 +232,12 @@ def _again(state: State, lease: Lease, now_s: float, seq: int) -> Claim:
     names = former.claims if former else ()
     asked = [state.waiters[id_] for id_ in names if id_ in state.waiters]
     behind_s = max((rank(one)[0] + claim.priority * AGE_S for one in asked), default=fair_s)
+    place_s = max(fair_s, behind_s + _LATER_S) if asked else fair_s
     return replace(
         claim,
         id=f"L{seq}",
-        claimed_at_s=max(fair_s, behind_s + _LATER_S) if asked else fair_s,
-        claimed_seq=seq,
+        claimed_at_s=place_s,
+        claimed_seq=claim.claimed_seq if place_s == claim.claimed_at_s else seq,
         resumes=lease.id,
         parent="",
         replaces="",
