@@ -7,7 +7,7 @@
     checks = ["make lint", ["pytest", "-q"]]   # a string is for `sh -c`, a list is a command and its arguments
     check_timeout_s = 600            # for each check
     [unleased]                       # what a mount does about a write that no lease covers, unless it is told otherwise
-    policy = "claim+wait"            # or "deny", "claim", "wait", "observe"
+    policy = "claim+wait"            # or "deny", "claim", "wait"; to refuse nothing is for whoever mounts to say
     regions = ["packages/*/", "docs/"]   # directories that are claimed as a whole; else just the path is
     wait_s = 60                      # how long a write waits at most
     idle_s = 2                       # what was claimed by a write is given back when it was not used for so long
@@ -212,7 +212,13 @@ def _seconds(least_s: float, most_s: float, *, zero: bool) -> Callable[[object],
 
 
 def _policy(value: object) -> str:
-    return parse_policy(_text(value)).word
+    policy = parse_policy(_text(value))
+    if policy.observes:
+        # It comes with a repository, and what agents may write does not go by what one of them wrote.
+        raise ValueError(
+            'one that refuses; "observe" is for whoever mounts: leasefs mount --unleased observe'
+        )
+    return policy.word
 
 
 def _regions(value: object) -> tuple[str, ...]:

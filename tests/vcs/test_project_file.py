@@ -120,6 +120,10 @@ def test_toml_has_several_ways_to_say_the_same(tree: GitTree) -> None:
             "toml:2: `unleased.policy` must be one of deny, claim, wait, claim+wait, observe, not 'claim+deny'",
         ),
         (
+            b'[unleased]\npolicy = "observe"\n',
+            'toml:2: `unleased.policy` must be one that refuses; "observe" is for whoever mounts',
+        ),
+        (
             b'[unleased]\nregions = ["docs"]\n',
             "toml:2: `unleased.regions` must be directories: a region is a directory and ends in a slash, not 'docs'",
         ),
