@@ -35,6 +35,7 @@ TYPES = (
     "queued",
     "withdrawn",
     "released",
+    "claim-refused",
     "recalled",
     "recall-ended",
     "downgraded",
@@ -152,6 +153,8 @@ class OwnEvents:
                 self._heartbeats.ask_about(fact["lease"])
             case "recall-ended":
                 self._recalls.heard_end(fact["lease"])
+            case "claim-refused":
+                self._recalls.heard_refused(fact["message"])
             case "queued" if fact["claim"]["session"] == self._session:
                 self._recalls.heard_queued(fact["claim"])
             case "queued":

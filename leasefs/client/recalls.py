@@ -41,8 +41,8 @@ class Stage(StrEnum):
 class Recall:
     """A lease that was recalled, and what became of that.
 
-    `until_s` is the deadline on the holder's own clock, `within_s` how far away it was when first heard of; `held` the lease as it was last seen. `withdrawn` says that
-    nobody asks for it any more. `again` is the claim that brings the ground back.
+    `until_s` is the deadline on the holder's own clock, `within_s` how far away it was when first heard of; `held` is
+    the lease as it was last seen. `again` is the claim that brings the ground back, `why_not` why there is none.
     `rescue` is where the uncommitted work of it is kept. Once that is `taken_up` again, `in_tree` are the paths of it
     that still are as they were left, and `changed` those that are not.
     """
@@ -56,10 +56,10 @@ class Recall:
     cold: bool
     globs: tuple[str, ...] = ()
     stage: Stage = Stage.ASKED
-    withdrawn: bool = False
     as_of_s: float = float("-inf")
     held: HeldLease | None = None
     again: str = ""
+    why_not: str = ""
     rescue: str = ""
     taken_up: bool = False
     in_tree: tuple[bytes, ...] = ()
@@ -154,22 +154,19 @@ class Recalls:
         if until_s < recall.until_s - _SAME_S:
             recall.within_s = until_s - self._now_s()
         recall.until_s, recall.may_ask_for_s = until_s, may_ask_for_s
-        recall.cold, recall.withdrawn = asked["cold"], False
+        recall.cold = asked["cold"]
         self._see(recall)
         if recall.cold and recall.stage is Stage.ASKED:
             self.stop(recall)
         self._changed()
 
     def heard_end(self, lease_id: str) -> None:
-        """Nobody asks for the lease any more. If it is still written under, all is as before."""
+        """Nobody asks for the lease any more: all is as before, or will be, if writes under it have stopped already."""
         recall = self._of.get(lease_id)
-        if recall is None:
-            return
-        recall.withdrawn = True
-        if recall.stage is Stage.ASKED:
+        if recall is not None and recall.stage is Stage.ASKED:
             recall.stage = Stage.OVER
             del self._of[lease_id]
-        self._changed()
+            self._changed()
 
     def heard_over(self, lease_id: str) -> None:
         """The ledger ended the lease: it was released, or revoked and dropped."""
@@ -212,6 +209,14 @@ class Recalls:
         self._former[claim["id"]] = former
         self._changed()
 
+    def heard_refused(self, message: str) -> None:
+        """The ledger could not claim ground again that was given up, and says why (`core.recalling.come_back`)."""
+        lease_id, found, _ = message.partition(" does not come back")
+        recall = self._of.get(lease_id) if found else None
+        if recall is not None and recall.stage in (Stage.STOPPED, Stage.GIVEN_UP):
+            recall.stage, recall.why_not = Stage.OVER, message
+            self._changed()
+
     def heard_withdrawn(self, claim_id: str) -> None:
         """It does not come back: the claim is out of the queue."""
         recall = self._of.get(self._former.get(claim_id, ""))
@@ -245,13 +250,6 @@ class Recalls:
         if recall.stage is Stage.STOPPED:
             recall.stage = Stage.GIVEN_UP
             self._changed()
-
-    def claimed_again(self, recall: Recall, claim_id: str) -> None:
-        """The ledger did not claim the ground again, because nobody asked for it any more: its holder did."""
-        recall.again, recall.stage = claim_id, Stage.WAITING
-        self._former[claim_id] = recall.lease_id
-        self.held_changed()
-        self._changed()
 
     def forget_all(self) -> None:
         """The session is over, and whatever it waited for with it."""

@@ -63,7 +63,8 @@ def _next(recall: Recall) -> str:
         case Stage.BACK:
             return f"it is back, as {recall.again}{_kept_now(recall)}"
         case _:
-            return f"it does not come back: claim it again{_kept(recall)}"
+            why = recall.why_not or "it does not come back: claim it again"
+            return f"{why}{_kept(recall)}"
 
 
 def _kept(recall: Recall) -> str:

@@ -14,7 +14,6 @@ from weakref import WeakKeyDictionary
 
 import trio
 
-from leasefs.client import api
 from leasefs.client.ids import new_key
 from leasefs.client.recalls import Recall, Stage
 from leasefs.core.errors import Dirty, LeasefsError, LedgerUnavailable
@@ -87,8 +86,6 @@ class Recalling:
                     self._tell_hook(recall, nursery)
                     if recall.stage in (Stage.ASKED, Stage.STOPPED):
                         tasks.once("yield", recall, self._yield_in_time)
-                    elif recall.withdrawn and recall.stage is Stage.GIVEN_UP:
-                        tasks.once("claim", recall, self._claim_again)
                     elif recall.stage is Stage.BACK and not recall.taken_up:
                         tasks.once("take up", recall, self._take_up)
                 await self._lessee.changed()
@@ -184,26 +181,6 @@ class Recalling:
                 return
 
     # -- getting back ---------------------------------------------------------------------------
-
-    async def _claim_again(self, recall: Recall) -> None:
-        """Nobody asked for it any more when it was given up, so the ledger did not claim it again: we do."""
-        if recall.held is None:
-            return
-        held = recall.held
-        call = api.claim(
-            recall.globs,
-            key=f"back-{recall.lease_id}",
-            shared=held.mode is Mode.SHARED,
-            ttl_s=held.ttl_s,
-            wait=True,
-        )
-        try:
-            answer = await self._lessee.claim(call)
-        except LeasefsError as error:
-            log.warning("%s does not come back: %s", recall.lease_id, error.message)
-            recall.stage = Stage.OVER
-            return
-        self._recalls.claimed_again(recall, answer["lease"])
 
     async def _take_up(self, recall: Recall) -> None:
         """What still lies in the tree as it was left is its holder's uncommitted work again."""

@@ -139,20 +139,37 @@ async def test_a_recall_that_nobody_asks_for_any_more_leaves_all_as_it_was(
 
 
 @on_mock_clock
-async def test_what_was_stopped_for_a_recall_that_ended_is_known_not_to_come_back_by_itself(
+async def test_what_was_stopped_for_a_recall_that_ended_comes_back_at_once(
     ledger: CoreLedger, lessee_of: OpenLessee
 ) -> None:
-    """The ledger claims again only what is recalled when it is given up."""
     async with lessee_of() as holder, lessee_of("ada") as ada:
         lease_id = await claim(holder, "src/**", ttl_s=600)
         waiter = await urgent(ada, "src/a", within_s=0)
         recall = await settled(holder, lease_id, Stage.STOPPED)
         await ada.release(waiter, "r")
         await trio.sleep(0.1)
+        assert held(holder) == []
         await holder.release(lease_id, "r", again=True)
-        await settled(holder, lease_id, Stage.GIVEN_UP)
-        assert recall.withdrawn
-        assert recall.again == ""
+        await settled(holder, lease_id, Stage.BACK)
+        assert held(holder) == [recall.again]
+
+
+@on_mock_clock
+async def test_why_ground_does_not_come_back_is_told(
+    ledger: CoreLedger, lessee_of: OpenLessee
+) -> None:
+    """Waiting for it, its holder would close a cycle: who recalled it waits for something else that it holds."""
+    async with lessee_of() as holder, lessee_of("ada") as ada:
+        lease_id = await claim(holder, "src/**", ttl_s=600)
+        await claim(holder, "docs/**", ttl_s=600)
+        await claim(ada, "docs/**", wait=True)
+        await urgent(ada, "src/a", within_s=600)
+        recall = await settled(holder, lease_id, Stage.ASKED)
+        holder.recalls.stop(recall)
+        await holder.release(lease_id, "r", again=True)
+        await settled(holder, lease_id, Stage.OVER)
+        assert recall.why_not.startswith(f"{lease_id} does not come back: ")
+        assert not any(one.resumes == lease_id for one in ledger.state.waiters.values())
 
 
 @on_mock_clock
@@ -162,7 +179,7 @@ async def test_a_holder_that_does_not_yield_is_revoked_and_its_ground_still_come
     async with lessee_of() as holder, lessee_of("ada") as ada:
         lease_id = await claim(holder, "src/**", ttl_s=600)
         recalling = await urgent(ada, "src/a", within_s=5)
-        recall = await settled(holder, lease_id, Stage.ASKED)
+        await settled(holder, lease_id, Stage.ASKED)
         await trio.sleep(6)
         ledger.tick()
         await settled(holder, lease_id, Stage.WAITING)

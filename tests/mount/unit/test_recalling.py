@@ -190,7 +190,7 @@ async def test_ground_comes_back_and_its_work_is_taken_up() -> None:
 
 
 @on_mock_clock
-async def test_what_was_stopped_for_nothing_is_claimed_again_by_its_mount() -> None:
+async def test_what_was_stopped_for_nothing_comes_back_at_once() -> None:
     async with fleet() as at:
         lease_id = await claim(at.holder, "src/**", ttl_s=600)
         at.work.dirty, at.work.rescue_takes_s = {b"src/a"}, 1.0
