@@ -26,6 +26,7 @@ WITHIN_S = 60.0
 # More recalls than these at once wait for each other.
 AT_ONCE = 8
 _UMASK = 0o022
+_REAP_WITHIN_S = 5.0
 _IN_THE_MOUNT = 'cd -- "$LEASEFS_MOUNTPOINT" && eval "$LEASEFS_ON_RECALL"'
 
 
@@ -79,7 +80,13 @@ class RecallHook:
                 log.warning(
                     "the command for recalls took too long, or the mount ends: it is killed"
                 )
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                await _kill(process)
         if code:
             log.warning("the command for recalls ended with %d", code)
+
+
+async def _kill(process: trio.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with trio.move_on_after(_REAP_WITHIN_S, shield=True):
+        await process.wait()
