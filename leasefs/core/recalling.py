@@ -50,7 +50,10 @@ def recall_for(draft: Draft, waiter: Claim) -> None:
 
 
 def _recall_one(draft: Draft, lease_id: str, waiter: Claim, within_s: float) -> None:
-    what = f"{waiter.agent} claimed {' '.join(waiter.globs)} as {waiter.id}"
+    ground = " ".join(waiter.globs)
+    what = f"{waiter.agent} claimed {ground} as {waiter.id}"
+    if waiter.frozen_by:
+        what = f"{waiter.frozen_by} freezes {ground} as {waiter.id}: {waiter.note}"
     _recall_tree(draft, lease_id, waiter.agent, what, within_s, waiter.id)
 
 

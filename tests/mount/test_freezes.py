@@ -110,7 +110,10 @@ def test_what_was_held_is_frozen_when_its_holder_has_yielded(agent: Agent) -> No
     frozen = freeze(agent, "src/**")
     eventually(lambda: agent.state_of(frozen) == "granted", what="the freeze")
     refused(agent, "src/a")
-    assert any(REASON in one["there"] for one in refusals(agent))
+    (one,) = refusals(agent)
+    assert REASON in one["there"]
+    assert REASON in one["next"]
+    assert REASON in Path(agent.root, ".leasefs/recalls").read_text()
     agent.ledger.send(api_scheduling.unfreeze(frozen["lease"]))
     eventually(lambda: agent.may_write("src/a"), what="the ground's return")
     assert agent.state_of(lease) == "ended"
