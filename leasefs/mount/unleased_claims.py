@@ -342,6 +342,7 @@ class UnleasedClaims:
     async def _follow_waiting(self) -> None:
         while True:
             self._find_granted()
+            self.leases.find_back()
             await self._lessee.changed()
 
     def _find_granted(self) -> None:

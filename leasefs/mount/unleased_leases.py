@@ -32,6 +32,7 @@ HURRY_S = 0.05
 TURN_S = 1.0
 NO_PAUSE_S = 0.005
 LOOK_AGAIN_S = 1.0
+REMEMBERED = 4096
 
 
 class _WriteLease:
@@ -70,6 +71,8 @@ class WriteLeases:
         self._release = release
         self._is_dirty = is_dirty
         self._leases: dict[int, _WriteLease] = {}
+        # Those that came back after a recall are found by the first one's id.
+        self._ids: dict[str, None] = {}
         self._look = trio.Event()
         lessee.heard_wanted = self._heard_wanted
         lessee.when_rested(self._rested)
@@ -78,6 +81,9 @@ class WriteLeases:
         """A write claimed this lease. Where it `waited`, others are likely to wait behind it."""
         if lease.token not in self._leases:
             self._leases[lease.token] = _WriteLease(lease, self._lessee.now_s(), waited=waited)
+            self._ids[lease.lease_id] = None
+            if len(self._ids) > REMEMBERED:
+                del self._ids[next(iter(self._ids))]
             self._look.set()
 
     def pin(self, token: int) -> None:
@@ -93,7 +99,16 @@ class WriteLeases:
 
     def taken_over(self, lease_id: str) -> None:
         """Somebody claimed the same on purpose: it is theirs to give back."""
+        self._ids.pop(self._lessee.recalls.first(lease_id), None)
         self._leases = {k: one for k, one in self._leases.items() if one.lease_id != lease_id}
+
+    def find_back(self) -> None:
+        """Leases came or went: what a recall took and gave back is still nobody's to give back but ours."""
+        for lease in self._lessee.view.leases:
+            if lease.token not in self._leases:
+                first = self._lessee.recalls.first(lease.lease_id)
+                if first != lease.lease_id and first in self._ids:
+                    self.granted(lease, waited=True)
 
     async def let_idle_go(self) -> int:
         """Give back all that nothing uses right now, however short a time ago; returns how many there were."""

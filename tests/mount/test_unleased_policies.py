@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import random
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -12,9 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from leasefs.client import api
+from leasefs.client.ids import new_key
 from leasefs.testing.agents import Agent, agent_mount
 from leasefs.testing.eventually import eventually
 from leasefs.testing.mount_trees import environment, git
+from leasefs.testing.random_operations import Side, answer, chosen
+from leasefs.testing.refusals import refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -256,3 +261,48 @@ def test_eight_agents_with_different_tools_lose_no_edit(repo: str, world: World)
             mount = agent_mount(repo, place, f"agent-{at}", unleased="claim+wait")
             agents.append(mounts.enter_context(mount))
         no_edit_is_lost(agents, list(EDITS), 6)
+
+
+def test_what_a_person_takes_comes_back_and_is_given_back(two: tuple[Agent, Agent]) -> None:
+    """A recall of what a write claimed: the writer hears of it, the next write waits, and nothing stays held."""
+    ada, bo = two
+    with open(f"{ada.root}/src/a", "a") as file:
+        file.write("ada")
+        file.flush()
+        call = api.claim(
+            ["src/a"], key=new_key(), priority=100, wait=True, recall_within_s=0.0, ttl_s=60.0
+        )
+        wanted = bo.control.send(call)
+        assert bo.control.send(api.lease(wanted["lease"], wait_s=20))["state"] == "granted"
+        file.write("late")
+        assert refusal_of(file.flush) == errno.ESTALE
+        assert refusal_of(file.close) == errno.ESTALE
+    writer = subprocess.Popen(["sh", "-c", "echo later >> src/a"], cwd=ada.root)
+    bo.write("src/a", "bo ")
+    assert writer.poll() is None
+    bo.control.send(api.release(wanted["lease"], key=new_key(), dirty="keep"))
+    assert writer.wait(timeout=20) == 0
+    assert Path(ada.root, "src/a").read_text() == "bo later\n"
+    eventually(lambda: leases(ada) == {}, what="the giving back")
+
+
+@pytest.mark.slow
+@pytest.mark.root
+def test_alone_an_agent_notices_nothing(world: World) -> None:
+    """Random operations, each answered as on the plain directory, though leases come and go all the time."""
+    sources = [f"{world.root}/{name}" for name in ("plain", "source", "mount")]
+    for name in sources:
+        os.mkdir(name)
+    plain, source, mount = sources
+    Path(source, ".leasefs.toml").write_text("[unleased]\nidle_s = 0\n")
+    with agent_mount(source, mount, "ada", unleased="claim+wait"):
+        for seed in range(6):
+            sides = [Side(os.fsencode(f"{root}/{seed}")) for root in (plain, mount)]
+            for side in sides:
+                os.mkdir(side.root)
+            dice = random.Random(seed)
+            for at in range(150):
+                step = chosen(dice)
+                assert answer(step, sides[1]) == answer(step, sides[0]), (seed, at)
+            for side in sides:
+                side.close()
