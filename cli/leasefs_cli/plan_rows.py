@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from leasefs.core.partition_types import Conflict, Notable, Plan, Region, Task
 
 ROWS_SHOWN = 20
+_THEN_SHOWN = 3
+_WIDEST_NAME = 48
 _WIDEST_GLOBS = 100
 _LARGE_BYTES = 1024
 
@@ -103,8 +105,8 @@ def _say_regions(plan: Plan, leases: Sequence[api.Body]) -> None:
     rows = [
         (
             id_,
-            region.task,
-            ", ".join(region.then) or "-",
+            shortened(region.task, _WIDEST_NAME),
+            shortened(_some(region.then, _THEN_SHOWN), _WIDEST_NAME) or "-",
             str(region.files),
             size(region.size_bytes),
             str(region.commits),
@@ -191,9 +193,9 @@ def _say_more(count: int) -> None:
         say(f"  and {count - ROWS_SHOWN} more; --json has all")
 
 
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - ROWS_SHOWN
-    return ", ".join(names[:ROWS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+def _some(names: Sequence[str], most: int = ROWS_SHOWN) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def size(size_bytes: int) -> str:

@@ -67,6 +67,8 @@ def _peeled(parts: Parts, depth: int) -> tuple[list[Parts], Parts]:
     Said apart, as each of them would otherwise be cut where only the rest has to be.
     """
     shallow: list[Parts] = []
+    if STAR in parts[:-1]:
+        return shallow, parts  # no depth is out of the question
     while parts[-2:] == (EVERYTHING, STAR) and sum(part is not STAR for part in parts) < depth:
         shallow.append(parts[:-1])
         parts = (*parts[:-1], EVERYTHING, STAR)

@@ -100,6 +100,11 @@ def test_rest_below_is_exact(glob: Glob, directory: bytes) -> None:
         ("a*", "a*", ""),
         ("a/**", "**", ""),
         ("src/**", "docs/**", "src/**"),
+        (
+            "**/a/**",
+            "a/a/**",
+            "[!a]*/**/a/** a?*/**/a/** a/[!a]* a/[!a]*/** a/a?* a/a?*/** a/a a/[!a]*/**/a/** a/a?*/**/a/**",
+        ),
         ("!x*".replace("!", "\\!"), "\\!xy", "\\!x[!y]* \\!x \\!xy?*"),
     ],
 )
