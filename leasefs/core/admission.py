@@ -86,10 +86,13 @@ def held_back(state: State, claim: Claim, now_s: float) -> str | None:
 
     Only for claims that nothing else stops.
     """
-    if claim.mode is not Mode.EXCLUSIVE or claim.territory not in state.admission:
-        return None
-    full = is_full(state, claim.territory)
+    full = over_limit(state, claim)
     return full if full and not _must_go_on(state, claim, now_s) else None
+
+
+def over_limit(state: State, claim: Claim) -> str | None:
+    """Why the territory takes on no more of such claims, in words; None if it does."""
+    return is_full(state, claim.territory) or None if claim.mode is Mode.EXCLUSIVE else None
 
 
 def _must_go_on(state: State, claim: Claim, now_s: float) -> bool:

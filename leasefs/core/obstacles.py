@@ -37,6 +37,13 @@ class Obstacles:
 
 
 def obstacles(state: State, claim: Claim, now_s: float) -> Obstacles:
-    """Everything that stands before a claim, whether it waits already or not."""
+    """Everything that stands before a claim, whether it waits already or not.
+
+    One that does not wait yet stands at the end: whom a full territory must let in is decided among those that wait.
+    """
     before = standing(state, claim, now_s)
-    return Obstacles(before, None if before else admission.held_back(state, claim, now_s))
+    if before:
+        return Obstacles(before, None)
+    if claim.id in state.waiters:
+        return Obstacles(before, admission.held_back(state, claim, now_s))
+    return Obstacles(before, admission.over_limit(state, claim))
