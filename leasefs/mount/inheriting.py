@@ -13,7 +13,7 @@ import trio
 from leasefs.client import api
 from leasefs.core.globs import parse_glob
 from leasefs.mount.journal import untold_of_others
-from leasefs.mount.rescuing import Owner
+from leasefs.mount.rescuing import Owner, went_to
 from leasefs.vcs.errors import VcsError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Inheritance:
                 left.setdefault(owner, set()).add(path)
         for owner, paths in sorted(left.items()):
             dirty = await trio.to_thread.run_sync(_dirty, self._tree, sorted(paths))
-            await self._rescuer.rescue(owner, dirty, f"its ground went to {self._header.agent}")
+            await self._rescuer.rescue(owner, dirty, went_to(self._header.agent))
 
     async def _of_others(self) -> list[tuple[Owner, bytes]]:
         """What the ledger knows."""

@@ -35,6 +35,14 @@ log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 10.0
 _RETRY_S = 5.0
+# Ground opens when what lies there is kept, so a rescue waits no longer than this for what the ledger knows.
+_ASK_WITHIN_S = 2.0
+_WENT = "its ground went to "
+
+
+def went_to(agent: str) -> str:
+    """Why the new holder of some ground keeps what the old one left there, before writing over it."""
+    return _WENT + agent
 
 
 class Owner(NamedTuple):
@@ -84,8 +92,11 @@ class Rescuer:
     ) -> RescueMade | None:
         """Keep these paths; None if that failed, which is logged: nobody could do anything about it here.
 
-        With `ends` their intents are over: the holder leaves them in the rescue.
+        With `ends` their intents are over: the holder leaves them in the rescue. What a new holder of the ground has
+        kept already is not kept again: what lies there now may be the new holder's.
         """
+        if not ends:
+            paths = await self._not_kept(owner, paths)
         if not paths:
             return None
         header = self._header
@@ -110,6 +121,25 @@ class Rescuer:
         self._untold.append(_Untold(self._call(about, made, ends=ends), made.id))
         self._some.set()
         return made
+
+    async def _not_kept(self, owner: Owner, paths: Sequence[bytes]) -> Sequence[bytes]:
+        """Those that no new holder of the owner's ground has kept in this tree, as far as that can be told."""
+        header = self._header
+        lease = (header.tree, owner.lease, owner.token)
+        try:
+            call = api.rescues(header.territory)
+            answer = await self._transport.send(call, timeout_s=_ASK_WITHIN_S)
+            ids = [
+                one["id"]
+                for one in answer["rescues"]
+                if (one["tree"], one["lease"], one["token"]) == lease
+                and one["reason"].startswith(_WENT)
+            ]
+            kept = await trio.to_thread.run_sync(_kept_in, self._tree, header.root, ids)
+        except (VcsError, LeasefsError, OSError) as error:
+            log.info("what of %s is kept already cannot be told: %s", owner.lease, error)
+            return paths
+        return [path for path in paths if path not in kept]
 
     def _call(self, about: About, made: RescueMade, *, ends: bool) -> api.Call:
         names = [text(path) for path in made.paths]
@@ -167,6 +197,16 @@ def _snapshot(tree: WorkTree, root: str, paths: Sequence[bytes], about: About) -
 
     with _repository(tree, root) as repository:
         return snapshot(repository, tree.root_fd, paths, about, shown_at=tree.shown_at)
+
+
+def _kept_in(tree: WorkTree, root: str, rescue_ids: Sequence[str]) -> set[bytes]:
+    """Blocks: the paths of these rescues."""
+    if not rescue_ids:
+        return set()
+    from leasefs.vcs.rescue import read
+
+    with _repository(tree, root) as repository:
+        return {entry.path for id_ in rescue_ids for entry in read(repository, id_).paths}
 
 
 # What a rescue calls a change, and what an intent does. Git knows no directories, and what is gone was never there.
