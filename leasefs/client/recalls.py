@@ -88,6 +88,8 @@ class Recalls:
         self._of: dict[str, Recall] = {}
         self._former: dict[str, str] = {}
         self._released: Recall | None = None
+        # When it was heard that a recall had ended: an answer to what was asked before may still tell of it.
+        self._ended_s: dict[str, float] = {}
 
     def __iter__(self) -> Iterator[Recall]:
         return iter(list(self._of.values()))
@@ -127,21 +129,25 @@ class Recalls:
             asked,
             self._now_s() + max(0.0, asked["deadline_s"] - at_s),
             0.0 if asked["extended"] else asked["within_s"],
+            self._now_s(),
         )
 
     def told(self, lease_id: str, answer: Mapping[str, Any], sent_s: float) -> None:
         """By a RecallAnswer to a request that was sent at `sent_s`; an older one that comes late says nothing."""
         known = self._of.get(lease_id)
-        if known is not None and sent_s < known.as_of_s:
+        as_of_s = self._ended_s.get(lease_id, float("-inf")) if known is None else known.as_of_s
+        if sent_s < as_of_s:
             return
         until_s = sent_s + answer["yields_in_s"]
-        self._ask(lease_id, answer, until_s, answer["may_ask_for_s"])
-        known = self._of.get(lease_id)
-        if known is not None:
-            known.as_of_s = sent_s
+        self._ask(lease_id, answer, until_s, answer["may_ask_for_s"], sent_s)
 
     def _ask(
-        self, lease_id: str, asked: Mapping[str, Any], until_s: float, may_ask_for_s: float
+        self,
+        lease_id: str,
+        asked: Mapping[str, Any],
+        until_s: float,
+        may_ask_for_s: float,
+        as_of_s: float,
     ) -> None:
         recall = self._of.get(lease_id)
         if recall is None:
@@ -154,7 +160,7 @@ class Recalls:
         if until_s < recall.until_s - _SAME_S:
             recall.within_s = until_s - self._now_s()
         recall.until_s, recall.may_ask_for_s = until_s, may_ask_for_s
-        recall.cold = asked["cold"]
+        recall.cold, recall.as_of_s = asked["cold"], as_of_s
         self._see(recall)
         if recall.cold and recall.stage is Stage.ASKED:
             self.stop(recall)
@@ -166,6 +172,9 @@ class Recalls:
         if recall is not None and recall.stage is Stage.ASKED:
             recall.stage = Stage.OVER
             del self._of[lease_id]
+            self._ended_s[lease_id] = self._now_s()
+            if len(self._ended_s) > REMEMBERED:
+                del self._ended_s[next(iter(self._ended_s))]
             self._changed()
 
     def heard_over(self, lease_id: str) -> None:

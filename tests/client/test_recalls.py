@@ -139,6 +139,24 @@ async def test_a_recall_that_nobody_asks_for_any_more_leaves_all_as_it_was(
 
 
 @on_mock_clock
+async def test_an_answer_that_comes_after_the_end_of_a_recall_does_not_bring_it_back(
+    ledger: CoreLedger, lessee_of: OpenLessee
+) -> None:
+    async with lessee_of() as holder, lessee_of("ada") as ada:
+        lease_id = await claim(holder, "src/**", ttl_s=600)
+        ledger.answer_takes_s = 3.0
+        asked = ledger.do(
+            cmd.ClaimLease(ada.session, "k", ("src/a",), priority=20, wait=True, recall_within_s=60)
+        )
+        await settled(holder, lease_id, Stage.ASKED)
+        await trio.sleep(1)
+        ledger.do(cmd.ReleaseLease(ada.session, "k2", asked["lease"]))
+        await trio.sleep(10)
+        assert list(holder.recalls) == []
+        assert held(holder) == [lease_id]
+
+
+@on_mock_clock
 async def test_what_was_stopped_for_a_recall_that_ended_comes_back_at_once(
     ledger: CoreLedger, lessee_of: OpenLessee
 ) -> None:
