@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from leasefs.core.globs import Glob
+    from leasefs.core.partition_regions import Draft
     from leasefs.core.partition_types import File, Notable, Region, Task
     from leasefs.core.partition_units import Unit
     from leasefs.core.partition_walk import Cells
@@ -64,17 +65,12 @@ def partition(
     made = drafts(ordered, cuts, groups, Meets(ground.walk))
     put_files(made, ordered, units, ground)
     regions = [finished(number, draft, cuts, tasks, known) for number, draft in enumerate(made, 1)]
-    regions_of: dict[Unit, set[str]] = {}
-    region_at: dict[int, Region] = {}
-    for draft, region in zip(made, regions, strict=True):
-        region_at |= dict.fromkeys(draft.files, region)
-        for unit in draft.units:
-            regions_of.setdefault(unit, set()).add(region.id)
+    regions_of, region_at = _where(made, regions)
     about = _About(tasks, known, wanting, cells, region_at)
     return Plan(
         regions=tuple(regions),
         conflicts=conflicts(tasks, ordered, units, cells, known, regions_of),
-        unclaimed=unclaimed(known, cells.get(0, [])),
+        unclaimed=unclaimed(known, [at for at in range(len(known)) if at not in region_at]),
         largest=about.notable(by_size=True, commits=commits),
         hottest=about.notable(by_size=False, commits=commits),
         open=tuple(sorted({place for cut in cuts.values() for place in cut.open})),
@@ -102,6 +98,19 @@ def _files_of_tasks(wanting: Mapping[int, frozenset[int]], cells: Cells) -> dict
         for task in tasks:
             found[task] = found.get(task, 0) + len(cells[set_])
     return found
+
+
+def _where(
+    made: Sequence[Draft], regions: Sequence[Region]
+) -> tuple[dict[Unit, set[str]], dict[int, Region]]:
+    """The regions of each unit, by their ids, and of each file, by its number."""
+    regions_of: dict[Unit, set[str]] = {}
+    region_at: dict[int, Region] = {}
+    for draft, region in zip(made, regions, strict=True):
+        region_at |= dict.fromkeys(draft.files, region)
+        for unit in draft.units:
+            regions_of.setdefault(unit, set()).add(region.id)
+    return regions_of, region_at
 
 
 class _About:

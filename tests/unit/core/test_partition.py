@@ -171,6 +171,13 @@ def test_what_is_to_be_apart_is_a_region_of_its_own(
         inside = [region for region in plan.regions if matching(region.globs, file.path)]
         # What is apart may be more than anybody wanted.
         assert len(inside) == 1 or (not wanting and not inside)
+        rows = [row.path for row in plan.unclaimed]
+        under = [
+            row
+            for row in rows
+            if file.path == row or (row[-1:] == b"/" and file.path.startswith(row))
+        ]
+        assert len(under) + len(inside) == 1
 
 
 @settings(deadline=None)
