@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Signals wait for this long at most while a claim that was cut short is given back.
 UNDO_TIMEOUT_S = 3.0
+# A mount answers when what others left on the ground is kept, which it tries for half a minute (P9).
+RESCUE_PATIENCE_S = 35.0
 
 
 class Wish(NamedTuple):
@@ -127,6 +129,8 @@ def claimed(
         recall_within_s=wish.recall_within_s,
         replaces=wish.upgrade,
     )
+    if place.mount is not None:
+        call = call._replace(patience_s=RESCUE_PATIENCE_S)
     if wish.wait_s is not None:
         _import_waiting()
     began_s = BoottimeClock().now_s()
@@ -195,7 +199,7 @@ def _undo(place: Place, call: api.Call, key: str, began_s: float, failure: BaseE
     """Give back what the claim made. Asked again under its key, it says what that is (P6)."""
     link = place.link.hurried(UNDO_TIMEOUT_S)
     try:
-        answer = link.send(call)
+        answer = link.send(call._replace(patience_s=0.0))
         if answer["state"] != "ended":
             made = Claimed(answer, key, _is_new(answer, began_s))
             made.give_back(link, in_mount=place.mount is not None)

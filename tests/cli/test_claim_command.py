@@ -129,6 +129,17 @@ def test_a_claim_interrupted_before_its_answer_is_given_back(here: Any, ledger: 
     assert left.body == {"lease": "L7", "key": first.body["key"]}
 
 
+def test_a_claim_waits_for_what_others_left_to_be_kept_and_its_undoing_does_not(
+    here: Any, ledger: FakeLedger
+) -> None:
+    """P9: the mount answers when the rescues are made, which of large files takes a while."""
+    ledger.answers["POST /v1/leases"] = [errors.LedgerUnavailable("nobody answers"), FRESH]
+    assert here("claim", "src/**").code == 7
+    made, asked_again = ledger.sent("POST", "/v1/leases")
+    assert made.patience_s > 30
+    assert asked_again.patience_s == 0
+
+
 def test_a_claim_whose_answer_was_lost_is_given_back(here: Any, ledger: FakeLedger) -> None:
     """The ledger may have taken it; nobody knows of it."""
     ledger.answers["POST /v1/leases"] = [errors.LedgerUnavailable("too slow"), FRESH]
