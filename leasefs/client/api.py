@@ -207,7 +207,7 @@ def settle_intents(
 def intents(territory: str | None = None, **wanted: str | None) -> Call:
     """What is uncommitted or has not landed, oldest first: `{"intents": [IntentAnswer], "total": N}`.
 
-    `wanted` are `agent`, `tree`, `lease`, `state`, and `limit`.
+    `wanted` are `agent`, `tree`, `lease`, `state`, `unkept` ("1": under no lease, nor handed on), and `limit`.
     """
     return Call("GET", "/v1/intents" + query(territory=territory, **wanted))
 

@@ -32,13 +32,17 @@ SESSION_TTL_S = 90.0
 
 
 class WantedIntents(NamedTuple):
-    """Which intents: of a territory, an agent, a tree, a lease, in a state; None means any."""
+    """Which intents: of a territory, an agent, a tree, a lease, in a state; None means any.
+
+    With `unkept` only what lies under no lease any more and was not handed on: whoever comes next keeps it first.
+    """
 
     territory: str | None = None
     agent: str | None = None
     tree: str | None = None
     lease: str | None = None
     state: IntentState | None = None
+    unkept: bool = False
 
 
 def is_live(session: Session, now_s: float) -> bool:
@@ -214,6 +218,8 @@ def intents(state: State, wanted: WantedIntents) -> Iterator[IntentAnswer]:
             if wanted.agent not in {None, work.agent} or wanted.lease not in {None, work.lease}:
                 continue
             held = work.lease in state.leases
+            if wanted.unkept and (held or work.handed_on):
+                continue
             for intent in work.intents.values():
                 if wanted.tree in {None, intent.tree} and wanted.state in {None, intent.state}:
                     tree = trees[territory, intent.tree]

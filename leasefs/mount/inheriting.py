@@ -63,12 +63,14 @@ class Inheritance:
 
     async def _of_others(self) -> list[tuple[Owner, bytes]]:
         """What the ledger knows."""
-        call = api.intents(territory=self._header.territory, tree=self._header.tree, state="dirty")
+        call = api.intents(
+            territory=self._header.territory, tree=self._header.tree, state="dirty", unkept="1"
+        )
         answer = await self._transport.send(call, timeout_s=_TIMEOUT_S)
         return [
             (_owner(one, one["agent"], one["harness"]), os.fsencode(one["path"]))
             for one in answer["intents"]
-            if one["agent"] != self._header.agent and not one["held"] and not one["handed_on"]
+            if one["agent"] != self._header.agent
         ]
 
     async def _untold(self) -> list[tuple[Owner, bytes]]:

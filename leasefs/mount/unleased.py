@@ -24,7 +24,7 @@ from leasefs.vcs.git_commands.process import may_be_git
 from leasefs.vcs.gitdir import find_git
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Sequence
 
     from leasefs.client.transport import Transport
     from leasefs.core.globs import Glob
@@ -54,11 +54,13 @@ class HeldLately:
         self._globs: dict[int, tuple[Glob, ...]] = {}
         self._left_s: dict[int, float] = {}
 
-    def note(self, leases: Iterable[HeldLease], now_s: float) -> None:
-        """These are held now, and no others."""
+    def note(
+        self, leases: Iterable[HeldLease], now_s: float, uncommitted: Container[int] = ()
+    ) -> None:
+        """These are held now, and no others; of those with the tokens `uncommitted` there is work to be committed."""
         held = {lease.token: lease.globs for lease in leases}
         self._globs |= held
-        gone = self._globs.keys() - held.keys()
+        gone = {token for token in self._globs.keys() - held.keys() if token not in uncommitted}
         self._left_s = {token: self._left_s.get(token, now_s) for token in gone}
         for token, left_s in list(self._left_s.items()):
             if now_s - left_s > _HELD_LATELY_S:

@@ -182,7 +182,8 @@ class Work:
         return self._lately.globs()
 
     def _remember_globs(self) -> None:
-        self._lately.note(self._lessee.view.leases, trio.current_time())
+        leases = self._lessee.view.leases
+        self._lately.note(leases, trio.current_time(), self.intents.leases())
         for lease in self._lessee.view.leases:
             self._globs[lease.token] = tuple(glob.text for glob in lease.globs)
 

@@ -168,11 +168,14 @@ class IntentsQuery(Query, frozen=True):
     tree: Name | None = None
     lease: Name | None = None
     state: IntentState | None = None
+    unkept: Annotated[int, Meta(ge=0, le=1)] = 0
     limit: Annotated[int, Meta(ge=1, le=MAX_INTENTS)] = MAX_INTENTS
 
     def wanted(self) -> WantedIntents:
         """As the views take it."""
-        return WantedIntents(self.territory, self.agent, self.tree, self.lease, self.state)
+        return WantedIntents(
+            self.territory, self.agent, self.tree, self.lease, self.state, bool(self.unkept)
+        )
 
 
 def _fields(body: Struct) -> dict[str, Any]:

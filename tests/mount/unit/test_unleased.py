@@ -186,3 +186,15 @@ def test_a_lease_counts_for_a_moment_after_its_end() -> None:
     assert {glob.text for glob in lately.globs()} == {"a/**", "b/**"}
     lately.note([held(1, "a/**")], 116.0)
     assert {glob.text for glob in lately.globs()} == {"a/**"}
+
+
+def test_a_lease_counts_as_long_as_work_under_it_is_to_be_committed() -> None:
+    """What a write claimed is given back long before."""
+    lately = HeldLately()
+    lately.note([held(1, "a/**")], 0.0)
+    lately.note([], 5.0, {1})
+    lately.note([], 100.0, {1})
+    lately.note([], 105.0)
+    assert [glob.text for glob in lately.globs()] == ["a/**"]
+    lately.note([], 116.0)
+    assert lately.globs() == []

@@ -105,6 +105,16 @@ def test_what_is_left_behind_stays_listed_and_is_logged(
     assert [(one.agent, one.handed_on) for one in ledger.intents()] == [("a", left == "handed-on")]
 
 
+def test_heirs_are_told_of_what_nobody_holds_and_nobody_handed_on(ledger: LedgerDriver) -> None:
+    ways = {"held": None, "kept": OnDirty.KEEP, "handed-on": OnDirty.HAND_ON}
+    for path, on_dirty in ways.items():
+        lease = ledger.claim("a", path)
+        ledger.note("a", lease, path)
+        if on_dirty is not None:
+            ledger.release("a", lease.lease, on_dirty=on_dirty)
+    assert [one.path for one in ledger.intents(unkept=True)] == ["kept"]
+
+
 def test_what_is_reported_after_it_was_handed_on_was_not(ledger: LedgerDriver) -> None:
     """An heir keeps it first then: nobody who comes next can have read it."""
     lease = ledger.claim("a", "x")
