@@ -34,7 +34,7 @@ from leasefs.core.obstacles import Obstacles, obstacles
 from leasefs.core.recalling import check_within, recall_for, recall_for_waiters, with_children
 from leasefs.core.records import Claim, Lease, Session
 from leasefs.core.views import lease_answer, waiting_answer
-from leasefs.core.waits import cycle_through, may_come_back, names_of
+from leasefs.core.waits import cycle_by_grant, cycle_through, may_come_back, names_of
 
 if TYPE_CHECKING:
     from leasefs.core.answers import Blocker, LeaseAnswer
@@ -112,9 +112,9 @@ def claim(draft: Draft, command: ClaimLease) -> Decision:
 
 def _request(command: ClaimLease, texts: tuple[str, ...]) -> str:
     # Without the newer wishes as it always was: older logs remember it so.
-    newer = tuple(
-        one for one in (command.recall_within_s, command.replaces) if one not in {None, ""}
-    )
+    within_s, replaces = command.recall_within_s, command.replaces
+    newer: tuple[object, ...] = () if within_s is None else (within_s,)
+    newer += (replaces,) if replaces else ()
     return fingerprint("claim", texts, command.mode, command.ttl_s, command.priority, *newer)
 
 
@@ -221,7 +221,10 @@ def _place(draft: Draft, wanted: Claim, found: Obstacles, key: str, request: str
         recall_for(trial, wanted)
     else:
         take(trial, wanted, key, request)
-    cycle = cycle_through(trial.state, wanted.session, draft.now_s)
+    if found:
+        cycle = cycle_through(trial.state, wanted.session, draft.now_s)
+    else:
+        cycle = cycle_by_grant(trial.state, wanted.id, draft.now_s)
     if cycle:
         return refuse(draft, wanted, Deadlock(names_of(trial.state, cycle)))
     if wanted.territory in trial.state.admission:
@@ -237,7 +240,7 @@ def _expected(draft: Draft, wanted: Claim, found: Obstacles) -> Estimate | None:
     if found.held_back is not None:
         return None
     if wanted.recall_within_s is None:
-        return estimate(draft.state, wanted, draft.now_s)
+        return estimate(draft.state, wanted, draft.now_s, found.before.lines)
     probe = Draft(draft.state, draft.now_s)
     probe.emit(Queued(wanted, ()))
     recall_for(probe, wanted)

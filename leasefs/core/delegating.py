@@ -39,7 +39,7 @@ from leasefs.core.records import Claim, Lease, Session
 from leasefs.core.releasing import refuse_dirty
 from leasefs.core.uncommitted import lies_on
 from leasefs.core.views import is_live, lease_answer
-from leasefs.core.waits import cycle_through, names_of
+from leasefs.core.waits import cycle_by_grant, names_of
 
 if TYPE_CHECKING:
     from leasefs.core.commands import DelegateLease
@@ -185,7 +185,7 @@ def dirty_on(state: State, parent: Lease, globs: tuple[Glob, ...]) -> list[Inten
 def _give(draft: Draft, child: Claim, session: Session, key: str, request: str) -> Decision:
     trial = Draft(draft.state, draft.now_s)
     take(trial, child, key, request, asked_by=session.id)
-    cycle = cycle_through(trial.state, child.session, draft.now_s)
+    cycle = cycle_by_grant(trial.state, child.id, draft.now_s)
     if cycle:
         return refuse(draft, child, Deadlock(names_of(trial.state, cycle)))
     return trial.done(lease_answer(trial.state, child.id, draft.now_s))

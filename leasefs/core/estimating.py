@@ -49,9 +49,11 @@ AT_ONCE = Estimate(0.0, 0.0, 0.0, 0)
 _Ends = dict[str, Estimate | None]
 
 
-def estimate(state: State, claim: Claim, now_s: float) -> Estimate | None:
-    """How long `claim` still waits, or None if there is nothing to tell it from."""
-    lines = lines_before(state, claim)
+def estimate(
+    state: State, claim: Claim, now_s: float, lines: list[Line] | None = None
+) -> Estimate | None:
+    """How long `claim` still waits, or None if there is nothing to tell it from; `lines` stand before it, if known."""
+    lines = lines_before(state, claim) if lines is None else lines
     if not lines:
         return after_holders(state, claim, now_s)
     ahead = _ahead(state, [waiter for line in lines for waiter in line.waiters])

@@ -56,6 +56,8 @@ def settle(draft: Draft, territory: str, globs: tuple[Glob, ...]) -> None:
     Where admission is limited, a place may have come free for any waiter of the territory.
     """
     state = draft.state
+    if not len(state.waiters):
+        return
     if territory in state.admission:
         settle_territory(draft, territory)
         return

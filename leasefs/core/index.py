@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from immutables import Map
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from leasefs.core.globs import Glob
 
@@ -62,16 +62,19 @@ class GlobIndex:
 
     def candidates(self, territory: str, globs: Iterable[Glob]) -> set[str]:
         """Ids of all filed globs that could overlap one of `globs`; some may turn out not to."""
-        if not len(self._at):  # nothing is filed: most often so for waiters
-            return set()
-        return {id_ for glob in globs for ids in self._near(territory, glob) for id_ in ids}
-
-    def _near(self, territory: str, glob: Glob) -> Iterator[_Ids]:
-        prefix = glob.literal_prefix
-        for depth in range(len(prefix) + 1):
-            yield self._at.get((territory, prefix[:depth]), _NO_IDS)
-        if not glob.prefix_is_whole:
-            yield self._below.get((territory, prefix), _NO_IDS)
+        found: set[str] = set()
+        at = self._at
+        if not len(at):  # nothing is filed: most often so for waiters
+            return found
+        for glob in globs:
+            prefix = glob.literal_prefix
+            for depth in range(len(prefix) + 1):
+                ids = at.get((territory, prefix[:depth]))
+                if ids is not None:
+                    found.update(ids)
+            if not glob.prefix_is_whole:
+                found.update(self._below.get((territory, prefix), _NO_IDS))
+        return found
 
 
 def _with(files: Map[_Key, _Ids], key: _Key, id_: str) -> Map[_Key, _Ids]:

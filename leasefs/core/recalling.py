@@ -62,7 +62,10 @@ def recall_for_waiters(draft: Draft, lease_id: str) -> None:
 
     It may have been granted to a claim that waited longer, or have come back after a lapse.
     """
-    state, claim = draft.state, draft.state.leases[lease_id].claim
+    state = draft.state
+    if not len(state.waiters):
+        return
+    claim = state.leases[lease_id].claim
     globs = globs_of(claim.globs)
     near = (state.waiters[id_] for id_ in state.waiting.candidates(claim.territory, globs))
     for waiter in sorted((one for one in near if one.recall_within_s is not None), key=rank):

@@ -91,13 +91,14 @@ def _held(state: State, lease: Lease, now_s: float) -> LeaseAnswer:
         held_for_s=now_s - lease.granted_at_s,
         kept_by=lease.kept_by,
         recall=recall_answer(lease, now_s),
-        delegated=tuple(
-            glob
-            for id_ in sorted(state.children.get(lease.id, ()))
-            for glob in state.leases[id_].claim.globs
-        ),
+        delegated=_delegated(state, lease.id) if lease.id in state.children else (),
         hold_ends_in_s=None if ends_at_s is None else ends_at_s - now_s,
     )
+
+
+def _delegated(state: State, lease_id: str) -> tuple[str, ...]:
+    ids = sorted(state.children[lease_id])
+    return tuple(glob for id_ in ids for glob in state.leases[id_].claim.globs)
 
 
 def recall_answer(lease: Lease, now_s: float) -> RecallAnswer | None:
@@ -117,7 +118,7 @@ def recall_answer(lease: Lease, now_s: float) -> RecallAnswer | None:
 
 def _waiting(state: State, claim: Claim, now_s: float) -> LeaseAnswer:
     found = obstacles(state, claim, now_s)
-    expected = estimate(state, claim, now_s) if found.before else None
+    expected = estimate(state, claim, now_s, found.before.lines) if found.before else None
     return waiting_answer(claim, found, expected, now_s)
 
 

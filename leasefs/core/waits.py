@@ -42,6 +42,15 @@ def cycle_through(state: State, session: str, now_s: float) -> list[str] | None:
     return _path(state, session, waiting, now_s) if waiting else None
 
 
+def cycle_by_grant(state: State, lease_id: str, now_s: float) -> list[str] | None:
+    """The same, where there was none before this lease was granted: so only who waits for it counts."""
+    lease = state.leases[lease_id]
+    if not len(state.waiters):
+        return None
+    waiting = _waiting_behind(state, lease.claim, _held_up_by(lease))
+    return _path(state, lease.claim.session, waiting, now_s) if waiting else None
+
+
 def names_of(state: State, sessions: list[str]) -> list[str]:
     """The agents of these sessions, as a cycle is told."""
     return [

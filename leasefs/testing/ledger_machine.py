@@ -18,6 +18,7 @@ from leasefs.core.commands import (
     OpenSession,
     RecallLease,
     ReleaseLease,
+    RevokeLease,
     StartLedger,
     Tick,
 )
@@ -189,6 +190,7 @@ class LedgerMachine(RuleBasedStateMachine):
         if session is None or lease.recall is None or lease.claim.parent in state.leases:
             return False
         forced = isinstance(event, ev.Expired) and bool(lease.revoked_by)
+        forced = forced and not isinstance(command, RevokeLease)  # which is for good
         taken = isinstance(event, ev.Expired) and "taken by" in event.reason
         wished = isinstance(command, ReleaseLease) and command.again and command.lease == lease.id
         yielded = isinstance(event, ev.Released) and wished
