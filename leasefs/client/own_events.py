@@ -111,8 +111,10 @@ class OwnEvents:
             await self._back()
             async for event in events:
                 self.seq = max(self.seq, event.seq)
+                given_up = self._recalls.just_given_up()
                 if event.type != KEEP_ALIVE:
                     self._heard(event.type, event.seq, event.data)
+                self._recalls.forget_unless_it_comes_back(given_up)
 
     def _heard(self, type_: str, seq: int, told: dict[str, Any]) -> None:
         fact = told["event"]

@@ -88,6 +88,7 @@ class Recalls:
         self._of: dict[str, Recall] = {}
         self._former: dict[str, str] = {}
         self._released: Recall | None = None
+        self._given_up: Recall | None = None
         # When it was heard that a recall had ended: an answer to what was asked before may still tell of it.
         self._ended_s: dict[str, float] = {}
 
@@ -185,9 +186,21 @@ class Recalls:
             self._forget_all_of(lease_id)
             if recall is not None:
                 recall.stage, self._released = Stage.OVER, recall
-        elif recall.stage is Stage.STOPPED:
-            recall.stage = Stage.GIVEN_UP
+        elif recall.stage in (Stage.STOPPED, Stage.GIVEN_UP):
+            recall.stage, self._given_up = Stage.GIVEN_UP, recall
         self._changed()
+
+    def just_given_up(self) -> Recall | None:
+        """What the last event was about; if its ground comes back, the next event of the session says so."""
+        recall, self._given_up = self._given_up, None
+        return recall
+
+    def forget_unless_it_comes_back(self, recall: Recall | None) -> None:
+        """That event was heard."""
+        if recall is not None and recall.stage is Stage.GIVEN_UP:
+            recall.stage = Stage.OVER
+            self._of.pop(recall.lease_id, None)
+            self._changed()
 
     def _forget_all_of(self, lease_id: str) -> None:
         """Its ground is gone for good: the recalls that it came back from are of no interest any more."""

@@ -251,3 +251,19 @@ async def test_a_session_that_is_over_waits_for_nothing(
         while recall.stage is not Stage.OVER:
             await holder.changed()
         assert list(holder.recalls) == []
+
+
+@on_mock_clock
+async def test_what_was_stopped_and_is_not_wanted_back_is_forgotten(
+    ledger: CoreLedger, lessee_of: OpenLessee
+) -> None:
+    async with lessee_of() as holder, lessee_of("ada") as ada:
+        lease_id = await claim(holder, "src/**", ttl_s=600)
+        await urgent(ada, "src/a", within_s=0)
+        recall = await settled(holder, lease_id, Stage.STOPPED)
+        await holder.release(lease_id, "r")
+        await claim(holder, "docs/**", ttl_s=600)
+        await trio.sleep(0.1)
+        assert recall.stage is Stage.OVER
+        assert list(holder.recalls) == []
+        assert holder.recalls.away(b"src/a") is None
