@@ -244,9 +244,12 @@ def test_a_mount_that_sleeps_through_its_deadline_keeps_its_work_and_gets_its_gr
     eventually(lambda: loop.may_write("src/b"), what="the ground's coming back")
 
 
-def test_a_loop_whose_mount_waits_sees_nothing_of_it_but_time(tree: str, world: World) -> None:
-    """`--unleased wait`: no write of the loop fails, and none passes while the person has the ground."""
-    with two_mounts(tree, world.root, unleased="wait", wait_s=120.0) as two:
+@pytest.mark.parametrize("policy", ["wait", "claim+wait"])
+def test_a_loop_whose_mount_waits_sees_little_of_it_but_time(
+    tree: str, world: World, policy: str
+) -> None:
+    """`--unleased wait`: the loop's writes wait, and none passes while the person has the ground."""
+    with two_mounts(tree, world.root, unleased=policy, wait_s=120.0) as two:
         loop, person = two.loop, two.person
         loop.claim("src/**", ttl_s=600)
         with Loop(f"{loop.root}/src/a") as writer:
@@ -261,7 +264,7 @@ def test_a_loop_whose_mount_waits_sees_nothing_of_it_but_time(tree: str, world: 
                 person.release(mine)
             count = len(writer.written)
             eventually(lambda: len(writer.written) > count + 10, what="the loop's going on")
-        # A handle that was open when writes stopped is dead; opening anew waits.
+        # A handle that was open when writes stopped is dead, once for each recall; opening anew waits.
         assert writer.refused <= 3
         assert Path(tree, "src/a").read_text().splitlines() == ["src/a as it was", *writer.written]
 
