@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 # Signals wait for this long at most while a claim that was cut short is given back.
 UNDO_TIMEOUT_S = 3.0
-# A mount answers when what others left on the ground is kept, which it tries for half a minute (P9).
-RESCUE_PATIENCE_S = 35.0
+# A mount answers when what others left on the ground is kept, which of large files takes its time (P9).
+RESCUE_PATIENCE_S = 310.0
 
 
 class Wish(NamedTuple):

@@ -42,6 +42,8 @@ log = logging.getLogger(__name__)
 
 # A rescue that takes longer than this holds up a revocation no more: the ground opens at its deadline anyway.
 _RESCUE_WITHIN_S = 30.0
+# Nobody has a right to new ground by some time, and what lies there is lost once it is written over.
+_ADOPT_WITHIN_S = 300.0
 _END_WITHIN_S = 5.0
 # Stands for what is directly in the tree, and so in no repository but the tree's own.
 _ANY_PATH = b".leasefs.toml"
@@ -230,7 +232,7 @@ class Work:
 
     async def _before_adopting(self, globs: list[str]) -> None:
         """Keep what others left uncommitted here, before we can write over it (P9)."""
-        with trio.move_on_after(_RESCUE_WITHIN_S) as scope:
+        with trio.move_on_after(_ADOPT_WITHIN_S) as scope:
             # What our own agent left there when its last mount died is no less in the way.
             await self._recovery.tried.wait()
             try:
