@@ -7,7 +7,6 @@ answer needs of HTTP/1.1 (RFC 9112: status line, headers, length or chunks) stan
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import struct
 from typing import TYPE_CHECKING, TypeVar
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from leasefs.client import api
 from leasefs.client.address import Address, parse_url
 from leasefs.client.http_reader import AnswerReader
-from leasefs.client.peer import peer_of
+from leasefs.client.peer import may_be_ledger, peer_of
 from leasefs.client.sse import KEEP_ALIVE, EventReader
 from leasefs.client.unreachable import connect_failed, silent, vanished, wrong_owner
 from leasefs.core.errors import LeasefsError
@@ -189,7 +188,7 @@ def _family(address: Address) -> socket.AddressFamily:
 
 
 def _refuse_stranger(connection: socket.socket, address: Address) -> None:
-    """A ledger is handed secrets, so it must run as this user or as root (SO_PEERCRED, unix(7))."""
+    """A ledger is handed secrets, so it must run as this user, root or the ledger's account (SO_PEERCRED, unix(7))."""
     uid = peer_of(connection).uid
-    if uid not in {0, os.geteuid()}:
+    if not may_be_ledger(uid):
         raise wrong_owner(address, uid)

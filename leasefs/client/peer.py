@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 from typing import NamedTuple, Protocol
@@ -26,3 +27,19 @@ def peer_of(connection: _HasOptions) -> Peer:
     return Peer(
         *_UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
     )
+
+
+# The account that the machine's own ledger runs as; only root can make one of this name.
+LEDGER_ACCOUNT = "leasefs"
+
+
+def may_be_ledger(uid: int) -> bool:
+    """Whether this user's process may be handed secrets as a ledger: root, this user itself, or the ledger's account."""
+    if uid in {0, os.geteuid()}:
+        return True
+    import pwd  # seldom needed
+
+    try:
+        return pwd.getpwnam(LEDGER_ACCOUNT).pw_uid == uid
+    except KeyError:
+        return False

@@ -7,7 +7,6 @@ connection, which the ledger may have closed meanwhile, is tried again on a new 
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 from collections import deque
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ import trio
 from leasefs.client import api
 from leasefs.client.address import Address, parse_url
 from leasefs.client.http_reader import MAX_BODY_BYTES
-from leasefs.client.peer import peer_of
+from leasefs.client.peer import may_be_ledger, peer_of
 from leasefs.client.sse import EventReader
 from leasefs.client.unreachable import connect_failed, silent, vanished, wrong_owner
 from leasefs.core.errors import LedgerUnavailable
@@ -188,7 +187,7 @@ class TrioLink:
                 raise connect_failed(address, error) from error
             if address.socket_path:
                 uid = peer_of(stream.socket).uid
-                if uid not in {0, os.geteuid()}:
+                if not may_be_ledger(uid):
                     stream.socket.close()
                     raise wrong_owner(address, uid)
             return Connection(stream, address)

@@ -97,8 +97,7 @@ def bind(source_fd: int, target_fd: int) -> int:
         OSError: the kernel refused (EPERM without CAP_SYS_ADMIN).
     """
     empty = ctypes.c_char_p(b"")
-    flags = _OPEN_TREE_CLONE | _AT_EMPTY_PATH | os.O_CLOEXEC
-    tree_fd = _checked(_libc.syscall(_SYS_OPEN_TREE, source_fd, empty, flags))
+    tree_fd = clone(source_fd)
     try:
         # struct mount_attr: attr_set, attr_clr, propagation, userns_fd
         set_ = struct.pack("=QQQQ", _MOUNT_ATTR_NOSUID | _MOUNT_ATTR_NODEV, 0, _MS_PRIVATE, 0)
@@ -109,6 +108,16 @@ def bind(source_fd: int, target_fd: int) -> int:
         return handle_of(tree_fd).mount_id
     finally:
         os.close(tree_fd)
+
+
+def clone(source_fd: int) -> int:
+    """A copy of the mount from the directory `source_fd` on, without what is mounted below, attached nowhere.
+
+    Raises:
+        OSError: the kernel refused (EPERM without CAP_SYS_ADMIN).
+    """
+    flags = _OPEN_TREE_CLONE | _AT_EMPTY_PATH | os.O_CLOEXEC
+    return _checked(_libc.syscall(_SYS_OPEN_TREE, source_fd, ctypes.c_char_p(b""), flags))
 
 
 def unbind(path: str, *, lazy: bool) -> bool:

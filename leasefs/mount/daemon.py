@@ -12,6 +12,7 @@ import ctypes
 import json
 import logging
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
@@ -24,6 +25,7 @@ from leasefs.client.embedded import ensure_ledger
 from leasefs.client.ids import new_credentials
 from leasefs.client.lessee import Identity, Lessee
 from leasefs.client.process import process_identity
+from leasefs.client.supervisor import supervisor
 from leasefs.client.trio_http import TrioLink
 from leasefs.core.errors import InvalidRequest, LeasefsError, LedgerUnavailable, NotMounted
 from leasefs.mount.control_files import control_files
@@ -32,6 +34,7 @@ from leasefs.mount.control_server import ControlServer, refusal
 from leasefs.mount.delegating import Delegating
 from leasefs.mount.foreign_writes import ForeignWrites
 from leasefs.mount.mountpoint import MountOptions, check
+from leasefs.mount.over_dead import entered
 from leasefs.mount.recall_hook import RecallHook
 from leasefs.mount.recall_words import recall_facts, recall_line
 from leasefs.mount.recalling import Recalling
@@ -40,6 +43,7 @@ from leasefs.mount.registry import control_socket, registered
 from leasefs.mount.releasing import ReleaseGate
 from leasefs.mount.serve import serve
 from leasefs.mount.standing_there import StandingThere
+from leasefs.mount.supervised import Supervised, status_line
 from leasefs.mount.telling_git import git_told
 from leasefs.mount.unleased_policy import settings_of
 from leasefs.mount.unleased_treatment import Unleased
@@ -77,9 +81,16 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
         LeasefsError: nothing was mounted, and why.
         BaseException: a fault; the mount is left behind dead.
     """
-    options = _options(config)
-    check(options)
-    tree = await trio.to_thread.run_sync(_look_at, options.source)
+    with entered(_options(config)) as options:
+        check(options)
+        await _run(config, options, ready)
+
+
+async def _run(
+    config: MountConfig, options: MountOptions, ready: Callable[[dict[str, Any]], None]
+) -> None:
+    told = supervisor()
+    tree = await trio.to_thread.run_sync(_look_at, options)
     settings = _unleased(config, tree.project)
     url, revive = await _find_ledger(config)
     credentials = new_credentials()
@@ -105,7 +116,7 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
         await lessee.open(replace=config.replace)
     try:
         refusals = RefusalLog(lessee.refused)
-        with opened_tree(options.source) as root_fd:
+        with opened_tree(options.entry) as root_fd:
             work = Work(root_fd, options.mountpoint, lessee, link, tree.project)
             work.intents.unwritten = refusals.unwritten
             foreign = ForeignWrites(work.header, work.journals, lessee, link)
@@ -133,7 +144,7 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
             )
             control.claimed = unleased.claimed_on_purpose
             control.take_back = unleased.take_back
-            async with git_told(options.source, wanted=config.fsmonitor) as about["fsmonitor"]:
+            async with git_told(options.entry, wanted=config.fsmonitor) as about["fsmonitor"]:
                 await _serve_all(
                     options,
                     lessee,
@@ -146,6 +157,7 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
                     unleased,
                     recalling,
                     delegating,
+                    Supervised(told, options.mountpoint, partial(status_line, lessee, work)),
                 )
             await work.end()
     finally:
@@ -166,6 +178,7 @@ async def _serve_all(
     unleased: Unleased,
     recalling: Recalling,
     delegating: Delegating,
+    supervised: Supervised,
 ) -> None:
     listener = listen(parse_url(about["control"]).socket_path, control.tree_uid)
     with contextlib.ExitStack() as until_the_end:
@@ -174,6 +187,7 @@ async def _serve_all(
         def mounted() -> None:
             until_the_end.enter_context(registered(about))
             ready(about)
+            supervised.mounted()
 
         def redirected(paths: list[str]) -> None:
             about["redirects"] = paths
@@ -184,6 +198,7 @@ async def _serve_all(
             nursery.start_soon(work.run)
             nursery.start_soon(unleased.run)
             nursery.start_soon(recalling.run)
+            nursery.start_soon(supervised.run)
             nursery.start_soon(serve_http, listener, control.handle, refusal)
             contents = _contents(lessee, refusals, about, foreign, delegating)
             await serve(
@@ -242,6 +257,7 @@ def _options(config: MountConfig) -> MountOptions:
         agent=config.agent,
         allow_other=config.allow_other,
         redirects=config.redirects,
+        over_dead=config.over_dead,
     )
 
 
@@ -252,9 +268,10 @@ def _unleased(config: MountConfig, project: ProjectFile) -> Settings:
         raise InvalidRequest(f"what becomes of writes that no lease covers is {error}") from error
 
 
-def _look_at(source: str) -> _Tree:
+def _look_at(options: MountOptions) -> _Tree:
     """Raises InvalidRequest if the territory's id cannot be told."""
-    root_fd = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    source = options.source
+    root_fd = os.open(options.entry, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         project = read_project_file(root_fd, source)
         return _Tree(territory_of(root_fd, source).id, os.fstat(root_fd).st_uid, project)

@@ -23,6 +23,8 @@ class MountOptions:
     users in (root always does); `xattrs=False` tells the kernel that there are none, which saves a
     request before every write. `unmount_within_s` bounds the wait for those who still use the mount.
     With `redirects` what is scratch as a whole is served natively, where that is permitted.
+    `over_dead` makes the mount also where a dead one is; `covers_dead` says that one is there and stays
+    beneath. `entry` is the path by which the source is opened, if not its own.
     """
 
     source: str
@@ -32,11 +34,16 @@ class MountOptions:
     xattrs: bool = True
     unmount_within_s: float = 5.0
     redirects: bool = False
+    over_dead: bool = False
+    covers_dead: bool = False
+    entry: str = ""
     # The mountpoint with symlinks resolved, as the kernel lists it. Found once, before anything is mounted:
     # to resolve it later would be to ask the mount.
     real_mountpoint: str = field(init=False)
 
     def __post_init__(self) -> None:
+        if not self.entry:
+            object.__setattr__(self, "entry", self.source)
         object.__setattr__(self, "real_mountpoint", os.path.realpath(self.mountpoint))
 
     @property
@@ -52,8 +59,9 @@ class MountOptions:
 
 def check(options: MountOptions) -> None:
     """Refuse what cannot work. Raises NotMounted that says what is wrong and what to do."""
-    _check_directory(options.source, "name the directory of a working tree")
-    _check_directory(options.mountpoint, f"create it first: mkdir -p {options.mountpoint}")
+    _check_directory(options.entry, "name the directory of a working tree")
+    if not options.covers_dead:
+        _check_directory(options.mountpoint, f"create it first: mkdir -p {options.mountpoint}")
     _check_nesting(options)
     _check_free(options)
     _check_fuse(options)
@@ -97,13 +105,15 @@ def _check_nesting(options: MountOptions) -> None:
 def _check_free(options: MountOptions) -> None:
     mountpoint = options.real_mountpoint
     there = top_at(mountpoint)
-    if there is not None and there.is_leasefs:
+    if there is not None and there.is_leasefs and not options.covers_dead:
         raise NotMounted(
             f"{mountpoint} is already a leasefs mount ({os.fsdecode(there.source)}); "
             f"use it, or end it first: leasefs unmount {mountpoint}",
             path=mountpoint,
         )
-    inside = _leasefs_mount_around(os.path.realpath(options.source))
+    covered = options.covers_dead and options.in_place
+    source = os.path.realpath(options.source)
+    inside = _leasefs_mount_around(os.path.dirname(source) if covered else source)
     if inside is not None:
         where = os.fsdecode(inside.mountpoint)
         raise NotMounted(
@@ -111,7 +121,7 @@ def _check_free(options: MountOptions) -> None:
             f"leasefs unmount {where}, then mount it for each on an empty directory elsewhere",
             path=options.source,
         )
-    if not options.in_place and os.listdir(mountpoint):
+    if not options.in_place and not options.covers_dead and os.listdir(mountpoint):
         raise NotMounted(
             f"{mountpoint} is not empty, and a mount would hide what is in it; "
             "choose an empty directory",

@@ -33,6 +33,7 @@ from leasefs.mount.mountpoint import MountOptions, check
 from leasefs.mount.notices import Notices
 from leasefs.mount.operations import Operations
 from leasefs.mount.outside import Outside
+from leasefs.mount.over_dead import clear_dead
 from leasefs.mount.owner import Owner
 from leasefs.mount.pump import Pump, PumpedTrio
 from leasefs.mount.readings import Readings
@@ -133,7 +134,7 @@ async def serve(
         NotMounted: nothing was mounted.
     """
     check(options)
-    root_fd = os.open(options.source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    root_fd = os.open(options.entry, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         hide_descriptors()
         os.chdir("/")
@@ -201,6 +202,8 @@ async def serve(
         obtainer = gate.obtainer
         stop_waiting = obtainer.stop if obtainer is not None else lambda: None
         await _serve_mounted(mountpoint, options, ready, beside, stop_waiting)
+        if options.covers_dead:
+            await trio.to_thread.run_sync(clear_dead, mountpoint)
         tree.close()
         ground.close()
         sharing.close()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from leasefs.client.process import program_name
 from leasefs.mount.bind import unbind
 from leasefs.mount.mountinfo import Mount, below, top_at
 
@@ -70,7 +71,8 @@ async def unmount(
             if not told:
                 told = True
                 for pid, what in await trio.to_thread.run_sync(list, users_of(mountpoint)):
-                    log.warning("%s is in use by process %d (%s)", mountpoint, pid, what)
+                    program = program_name(pid)
+                    log.warning("%s is in use by %s[%d] (%s)", mountpoint, program, pid, what)
             with trio.move_on_after(0.1):
                 await hurry.wait()
     log.warning("%s is still in use: detaching it", mountpoint)

@@ -1,4 +1,4 @@
-"""`python -m leasefs.service`: serve one ledger on a Unix socket."""
+"""`python -m leasefs.service`: serve one ledger on a Unix socket, one that a supervisor passed on if there is such."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from leasefs.client.supervisor import supervisor
 from leasefs.core.errors import LeasefsError
+from leasefs.service.activation import passed_socket, path_of
 from leasefs.service.entries import UnknownEvent
 from leasefs.service.log_lines import log_to_stderr
 from leasefs.service.places import UnsafePlace
@@ -32,7 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log_to_stderr()
     idle_s = given.idle_s if given.idle_s is not None else (IDLE_S if given.embedded else None)
     try:
-        serve(Options(given.socket, given.store, idle_s), lambda: _tell_ready(given.ready_fd))
+        passed = passed_socket()
+        if passed is None and given.socket is None:
+            return _failed(UnsafePlace("no socket was passed: name one with --socket PATH"))
+        where = path_of(passed) if passed is not None else given.socket
+        options = Options(where, given.store, idle_s, passed, supervisor())
+        serve(options, lambda: _tell_ready(given.ready_fd))
     except StoreLocked as error:
         if not given.embedded:
             return _failed(error)
@@ -46,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m leasefs.service", description=__doc__)
     parser.add_argument(
-        "--socket", required=True, help="path of the Unix socket, in a 0700 directory"
+        "--socket", help="path of the Unix socket, in a 0700 directory; needed unless one is passed"
     )
     parser.add_argument(
         "--store", required=True, help=f"directory of the log, or {IN_MEMORY} to keep nothing"

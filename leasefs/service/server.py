@@ -2,6 +2,9 @@
 
     lock the store ▸ lock the socket ▸ recover ▸ LedgerStarted ▸ listen ▸ ready ▸ ... ▸ unlink ▸ finish ▸ snapshot
 
+A socket that a supervisor passed on is its own: it is neither locked nor unlinked, and who connects while no ledger
+serves it waits in its queue for the next one.
+
 The locks are held to the very end, so two servers never stand over one log or one socket. A stop (SIGTERM,
 idleness, or the loss of the socket's name) first removes that name: who connects later finds none and starts the
 next server, which waits for these locks; who is connected already gets the answers to what it asked.
@@ -17,10 +20,11 @@ import resource
 import signal
 import socket
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from leasefs import __version__
+from leasefs.client.supervisor import Supervisor
 from leasefs.core.commands import StartLedger
 from leasefs.service.app import LedgerApp
 from leasefs.service.clock import ClockMark, LedgerClock, SystemClock, boot_identity, clock_after
@@ -33,6 +37,7 @@ from leasefs.service.snapshots import Snapshots
 from leasefs.service.socket_name import SocketName
 from leasefs.service.stream import StreamHub
 from leasefs.service.timers import Timers
+from leasefs.service.watched import Watched
 from leasefs.service.writer import LedgerWriter
 from leasefs.store.lock import LedgerLock
 from leasefs.store.memory import MemoryStore
@@ -52,11 +57,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to serve. `idle_s` None: until told to stop."""
+    """How to serve. `idle_s` None: until told to stop. `passed` listens at `socket_path` already."""
 
     socket_path: str
     store: str
     idle_s: float | None = None
+    passed: socket.socket | None = None
+    supervisor: Supervisor = field(default_factory=Supervisor)
 
 
 def serve(options: Options, ready: Callable[[], None]) -> None:
@@ -70,11 +77,12 @@ def serve(options: Options, ready: Callable[[], None]) -> None:
     _raise_descriptor_limit()
     with ExitStack() as held:
         store = _open_store(options.store, held)
-        private_directory(os.path.dirname(os.path.abspath(options.socket_path)))
-        held.callback(LedgerLock(options.socket_path).release)
+        if options.passed is None:
+            private_directory(os.path.dirname(os.path.abspath(options.socket_path)))
+            held.callback(LedgerLock(options.socket_path).release)
         saved = recover(store)
         clock, mark = _start_clock(saved)
-        listening = held.enter_context(listening_socket(options.socket_path))
+        listening = held.enter_context(options.passed or listening_socket(options.socket_path))
         server = LedgerServer(options, store, saved, clock, mark, listening, ready)
         _calm_garbage_collector()
         with asyncio.Runner(loop_factory=_new_loop) as runner:
@@ -181,12 +189,16 @@ class LedgerServer:
             asyncio.create_task(snapshots.run(), name="snapshots"),
         ]
         await listener.start()
+        watched = Watched(self._options.supervisor, self._writer, lambda: listener.connections)
+        background.append(asyncio.create_task(watched.run(), name="supervisor"))
         _log.info(
             "serving %s at %s from event %d on", ledger.store, self._options.socket_path, hub.head
         )
         self._ready()
         await self._until_stop(background, listener)
-        self._name.remove()
+        self._options.supervisor.stopping()
+        if self._options.passed is None:
+            self._name.remove()
         hub.close()
         await listener.stop(FINISH_WITHIN_S)
         await snapshots.save()
@@ -209,6 +221,10 @@ class LedgerServer:
     async def _nameless(self) -> None:
         await self._name.lost()
         _log.warning("%s is gone: nobody can find this ledger", self._options.socket_path)
+        if self._options.passed is not None:
+            # Only who made it can make it again; those who are connected are served on.
+            _log.error("restart the socket unit that listens at %s", self._options.socket_path)
+            await self._stop.wait()
 
     def _idle(self, listener: Listener, idle_s: float) -> Coroutine[Any, Any, None]:
         def needed() -> bool:

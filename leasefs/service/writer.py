@@ -98,6 +98,10 @@ class LedgerWriter:
             if group:
                 await self._commit(group)
 
+    async def turned(self) -> None:
+        """Return once the thread that appends has come round: what it was doing when asked is done."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, int)
+
     def close(self) -> None:
         """Let go of the worker thread."""
         self._thread.shutdown(wait=True)

@@ -46,18 +46,28 @@ def command(
 
     One process serves a store; a second one is refused (3). Socket and store lie in directories that
     are yours alone. Messages go to stderr, one line each.
+
+    Started by systemd it serves the socket that is passed to it, says when it is ready, and gives signs of
+    life: `leasefs service install` sets that up.
     """
+    from leasefs.client.supervisor import supervisor
+    from leasefs.service.activation import passed_socket, path_of
     from leasefs.service.entries import UnknownEvent
     from leasefs.service.log_lines import log_to_stderr
     from leasefs.service.places import UnsafePlace
     from leasefs.service.server import Options, serve
     from leasefs.store.errors import StoreError, StoreLocked
 
-    socket_path = os.path.abspath(socket_path) if socket_path else _configured_socket()
-    store = os.path.abspath(store) if store else paths.store_dir()
     log_to_stderr()
     try:
-        serve(Options(socket_path, store, idle_s), lambda: tell(f"serving on unix:{socket_path}"))
+        passed = passed_socket()
+        if passed is not None:
+            socket_path = path_of(passed)
+        else:
+            socket_path = os.path.abspath(socket_path) if socket_path else _configured_socket()
+        store = os.path.abspath(store) if store else paths.store_dir()
+        options = Options(socket_path, store, idle_s, passed, supervisor())
+        serve(options, lambda: tell(f"serving on unix:{socket_path}"))
     except StoreLocked as error:
         raise ClaimConflict(str(error), store=store) from error
     except UnsafePlace as error:

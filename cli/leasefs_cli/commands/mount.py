@@ -103,6 +103,12 @@ from leasefs_cli.teaching import json_option, teaching_command
     "LEASEFS_LEASE, LEASEFS_RECALL_BY, LEASEFS_RECALL_REASON and LEASEFS_RECALL_WITHIN_S (seconds; 0: writes have "
     "stopped) in its environment. Default LEASEFS_ON_RECALL; nothing in the repository is ever run so.",
 )
+@click.option(
+    "--over-dead",
+    is_flag=True,
+    help="Mount also where a dead mount is. Root mounts over it, so that the tree stays closed all the while; "
+    "anyone else clears it first.",
+)
 @click.option("--foreground", is_flag=True, help="Stay, and write messages to stderr.")
 @json_option
 def command(
@@ -117,6 +123,7 @@ def command(
     unleased: str | None,
     wait_s: float | None,
     on_recall: str | None,
+    over_dead: bool,
     foreground: bool,
     as_json: bool,
 ) -> int:
@@ -129,6 +136,10 @@ def command(
     Returns once the mount serves; what went wrong is the command's own error. If its daemon ever dies
     the mount stays closed, so that nobody writes past the leases: `leasefs unmount` clears it away.
     """
+    if not source:
+        raise click.BadParameter(
+            "it is empty; name the directory of a working tree", param_hint="SOURCE"
+        )
     config = MountConfig(
         source=os.path.abspath(source),
         mountpoint=os.path.abspath(mountpoint or source),
@@ -141,6 +152,7 @@ def command(
         unleased=unleased or "",
         wait_s=wait_s,
         on_recall=os.environ.get("LEASEFS_ON_RECALL", "") if on_recall is None else on_recall,
+        over_dead=over_dead,
     )
     _refuse_silent(config.mountpoint)
     if foreground:

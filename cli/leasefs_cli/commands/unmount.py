@@ -14,6 +14,7 @@ from leasefs.client.find import mounts_of, registered_mounts
 from leasefs.client.process import process_identity
 from leasefs.core.errors import LedgerUnavailable, NotMounted
 from leasefs.mount.mountinfo import below, top_at
+from leasefs.mount.over_dead import clear_dead
 from leasefs.mount.registry import forget
 from leasefs_cli.asking_a_mount import ask, registered_daemon
 from leasefs_cli.busy import users_of
@@ -73,6 +74,7 @@ def command(path: str, lazy: bool, as_json: bool) -> None:
         # What stands on it cannot be reached through a dead mount, to be unmounted first; and who waited
         # needs a moment to let go.
         detach(mountpoint, lazy=lazy or silent or bool(below(mount.mountpoint)))
+        clear_dead(mountpoint)
         _forget_dead(mountpoint)
     else:
         _stop(daemon, mount, lazy=lazy)
