@@ -24,7 +24,7 @@ from leasefs.mount.gate import Unobtained
 from leasefs.mount.unleased_words import refused_by, timed_out
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from leasefs.client.lessee import Lessee
@@ -58,6 +58,8 @@ class _Claim:
         self.globs = globs
         self.key = new_key()
         self.users = 0
+        # Asked for only where the territory caps it; of paths it is next to nothing.
+        self.share = None if any(glob.endswith("/**") for glob in globs) else 0.0
         self.lease_id = ""
         self.token = 0
         self.blockers: Sequence[Mapping[str, Any]] = ()
@@ -129,6 +131,7 @@ class UnleasedClaims:
         settings: Settings,
         leases: WriteLeases,
         is_own: Callable[[bytes], bool] = lambda _: False,
+        share_of: Callable[[Iterable[str]], Awaitable[float]] | None = None,
     ) -> None:
         """Nothing is claimed yet.
 
@@ -137,10 +140,12 @@ class UnleasedClaims:
             settings: what the policy is.
             leases: those that were granted here.
             is_own: whether a path was changed through this mount, and is not committed.
+            share_of: the part of all files under these globs; without it, none.
         """
         self.settings = settings
         self.leases = leases
         self._is_own = is_own
+        self._share_of = share_of
         self.stopped = trio.Event()
         self._lessee = lessee
         self._claims: dict[tuple[str, ...], _Claim] = {}
@@ -274,6 +279,7 @@ class UnleasedClaims:
             ttl_s=settings.ttl_s,
             wait=settings.policy.waits,
             note=NOTE,
+            share=claim.share,
         )
 
     def _answered(self, claim: _Claim, answer: api.Body, began_s: float) -> None:
@@ -317,10 +323,17 @@ class UnleasedClaims:
     def _refused(self, claim: _Claim, error: LeasefsError) -> None:
         if isinstance(error, Deadlock):
             self._jobs.send_nowait(partial(self._let_go_and_ask_again, claim, error))
+        elif error.details.get("needs") == "share" and claim.share is None:
+            self._jobs.send_nowait(partial(self._ask_with_share, claim))
         elif isinstance(error, LedgerUnavailable) and self.settings.policy.waits:
             self._jobs.send_nowait(partial(self._ask_later, claim))
         else:
             self._finish(claim, error)
+
+    async def _ask_with_share(self, claim: _Claim) -> None:
+        claim.share = 0.0 if self._share_of is None else await self._share_of(claim.globs)
+        claim.key = new_key()
+        self._ask(claim)
 
     async def _ask_later(self, claim: _Claim) -> None:
         await trio.sleep(RETRY_S)

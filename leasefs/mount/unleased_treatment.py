@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -10,6 +11,7 @@ from leasefs.mount.errnos import Refusal
 from leasefs.mount.unleased_claims import UnleasedClaims
 from leasefs.mount.unleased_leases import WriteLeases
 from leasefs.mount.unleased_observe import Observing
+from leasefs.mount.unleased_share import share_of
 
 if TYPE_CHECKING:
     from leasefs.client.lessee import Lessee
@@ -36,7 +38,9 @@ class Unleased:
                 releases.give_up,
                 lambda token: bool(work.intents.dirty_of(token)),
             )
-            self._claims = UnleasedClaims(lessee, settings, leases, work.intents.is_dirty)
+            self._claims = UnleasedClaims(
+                lessee, settings, leases, work.intents.is_dirty, partial(share_of, work.tree)
+            )
 
     async def run(self) -> None:
         """Do what no request waits for, for ever."""

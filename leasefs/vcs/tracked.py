@@ -75,6 +75,13 @@ class TrackedPaths:
         at = self._first_at_or_after(prefix)
         return at < len(self) and self._entry(at).startswith(prefix)
 
+    def count_below(self, directory: bytes) -> int:
+        """How many entries lie below `directory` (b"" is the root)."""
+        if not directory:
+            return len(self)
+        # "0" is what comes after "/".
+        return self._first_at_or_after(directory + b"0") - self._first_at_or_after(directory + b"/")
+
     def is_below_tracked(self, path: bytes) -> bool:
         """Whether an entry is an ancestor of `path`: it lies in a submodule, which has its own index and rules."""
         end = path.find(b"/")

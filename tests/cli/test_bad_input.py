@@ -124,6 +124,11 @@ TABLE = {
         ["mount", "{world.tree}", "{world.tree}-2", "--agent", "ada"], 9, "--replace"
     ),
     "bad agent": Bad(["mount", "{world.tree}", "{world.tree}-2", "--agent", "a b"], 2, "bad agent"),
+    "no such policy": Bad(
+        ["mount", "{world.tree}", "{world.tree}-2", "--agent", "cy", "--unleased", "maybe"],
+        2,
+        "claim+wait",
+    ),
     "missing directory": Bad(["mount", "/nowhere/repo", "--agent", "cy"], 10, "name the directory"),
     "missing mountpoint": Bad(
         ["mount", "{world.tree}", "{world.tree}-3", "--agent", "cy"], 10, "create it first"

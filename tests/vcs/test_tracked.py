@@ -33,6 +33,7 @@ def test_questions_agree_with_looking_at_every_name(names: list[bytes], asked: l
         assert tracked.is_tracked(path) == (path in names)
         prefix = path + b"/" if path else b""
         assert tracked.has_tracked_below(path) == any(name.startswith(prefix) for name in names)
+        assert tracked.count_below(path) == sum(name.startswith(prefix) for name in names)
         assert tracked.is_below_tracked(path) == any(path.startswith(n + b"/") for n in names)
 
 

@@ -11,8 +11,10 @@ import trio
 from leasefs.client import api
 from leasefs.client.ids import Credentials, new_key
 from leasefs.client.lessee import Identity, Lessee
+from leasefs.core.commands import SetAdmission
 from leasefs.core.globs import literal_glob
 from leasefs.core.policy import Op, Reason, Refused, Target
+from leasefs.core.records import Admission
 from leasefs.core.unleased_policy import parse_policy
 from leasefs.mount.gate import Unobtained, Unsettled
 from leasefs.mount.unleased_claims import UnleasedClaims
@@ -22,7 +24,7 @@ from leasefs.testing.core_ledger import CoreLedger, CoreLink
 from leasefs.testing.mock_time import MockTime, on_mock_clock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
 
     from leasefs.core.held import HeldLease
 
@@ -37,7 +39,11 @@ class Writer:
         self.lessee = lessee
         self.dirty: set[int] = set()
         self.leases = WriteLeases(lessee, settings, self._release, self.dirty.__contains__)
-        self.claims = UnleasedClaims(lessee, settings, self.leases)
+        self.share = 0.0
+        self.claims = UnleasedClaims(lessee, settings, self.leases, share_of=self._share_of)
+
+    async def _share_of(self, globs: Iterable[str]) -> float:
+        return self.share
 
     async def _release(self, lease: HeldLease, is_idle: object) -> None:
         assert callable(is_idle)
@@ -356,3 +362,21 @@ async def test_a_writer_that_nobody_can_help_is_refused_as_before(ledger: CoreLe
             with pytest.raises(Unobtained) as caught:
                 await ada.claims.begin(1).obtain(Unsettled(one, targets))
             assert caught.value.refused is one
+
+
+@on_mock_clock
+async def test_where_the_share_of_files_is_capped_it_is_said(ledger: CoreLedger) -> None:
+    ledger.do(SetAdmission("territory", Admission(max_share=0.5)))
+    for agent, share, granted in (("ada", 0.4, True), ("bo", 0.6, False)):
+        async with writer(ledger, agent) as ada:
+            ada.share = share
+            await ada.write(agent.encode())
+            made = Refused(Reason.NOT_LEASED, Op.MKDIR, b"d")
+            obtaining = ada.claims.begin(1)
+            if granted:
+                await obtaining.obtain(Unsettled(made, [Target(b"d")]))
+                assert ada.holds(b"d/x")
+            else:
+                with pytest.raises(Unobtained) as caught:
+                    await obtaining.obtain(Unsettled(made, [Target(b"d")]))
+                assert "claim covers 60.0% of the files" in caught.value.refused.detail
