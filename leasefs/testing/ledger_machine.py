@@ -1,6 +1,7 @@
-"""A state machine of the whole ledger for random histories: time, sessions, what each event must respect.
+"""A state machine of the whole ledger for random histories: time, sessions, and what must always hold.
 
-Rules by topic are in `ledger_claims`, `ledger_scheduling` and `ledger_operators`. The judge is `naive_queue`.
+What each event must respect is in `ledger_checks`, rules by topic in `ledger_claims`, `ledger_scheduling` and
+`ledger_operators`. The judge is `naive_queue`.
 """
 
 from __future__ import annotations
@@ -11,40 +12,36 @@ from typing import TYPE_CHECKING
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from leasefs.core import events as ev
 from leasefs.core.commands import (
     AnyCommand,
     EndSession,
     OpenSession,
-    RecallLease,
-    ReleaseLease,
-    RevokeLease,
     StartLedger,
     Tick,
 )
 from leasefs.core.lease import Mode, trust_margin_s
 from leasefs.core.ledger import Decision, State, apply, decide
 from leasefs.core.renewal import lease_due_at_s
-from leasefs.core.views import SESSION_TTL_S
 from leasefs.service import snapshot
+from leasefs.testing.ledger_checks import EventChecks
 from leasefs.testing.naive_queue import (
     Sight,
     clash,
     ground,
     indexes_in,
     indexes_of,
-    order,
     overlapping_pairs,
 )
 
 if TYPE_CHECKING:
+    from leasefs.core import events as ev
     from leasefs.core.answers import LeaseAnswer
     from leasefs.core.records import Claim, Lease
 
 AGENTS = (("a", "t"), ("b", "t"), ("c", "t"), ("d", "t"), ("e", "u"), ("f", "u"))
 
 
-class LedgerMachine(RuleBasedStateMachine):
+class LedgerMachine(RuleBasedStateMachine, EventChecks):
     """True time is `t_s`; the ledger's clock may stand still but never runs ahead of it."""
 
     @initialize()
@@ -94,115 +91,6 @@ class LedgerMachine(RuleBasedStateMachine):
             assert not again.events, f"P6: sent twice, it acted twice: {again.events}"
             assert again.error is None
         return decision
-
-    def check_event(self, state: State, recorded: ev.Recorded, command: AnyCommand) -> None:
-        """What one event must respect, given the state before it."""
-        event = recorded.event
-        if isinstance(event, ev.Granted):
-            self.check_grant(state, recorded, event.claim)
-        elif isinstance(event, ev.Queued):
-            self.check_arrival(event.claim, recorded)
-        elif isinstance(event, ev.Recalled):
-            self.check_recall(state, event, command)
-        elif isinstance(event, ev.Revoked) and event.for_recall:
-            recall = state.leases[event.lease].recall
-            assert recall is not None
-            assert recorded.at_s >= recall.deadline_s, "P7: a holder has the time that it was given"
-        elif isinstance(event, ev.Released | ev.Expired):
-            parent = state.leases.get(state.leases[event.lease].claim.parent)
-            heard = parent.claim.session if parent else ""
-            assert event.returns_to == heard, "P7: who delegated hears that it is back"
-
-    def check_grant(self, state: State, recorded: ev.Recorded, claim: Claim) -> None:
-        """P1: tokens grow. P7: nobody is overtaken, and limits are kept."""
-        assert recorded.seq > self.tokens_seen, "P1: fencing tokens only grow"
-        self.tokens_seen = recorded.seq
-        if claim.id not in state.waiters:
-            self.check_arrival(claim, recorded)
-        sight = Sight(state, recorded.at_s, extra=[claim])
-        if claim.parent:
-            return  # carved out of what its giver holds: whoever waits for that is no worse off
-        overtaken = sight.waiters_before(claim)
-        assert not overtaken, "P7: nobody is overtaken by a later claim that conflicts with theirs"
-        if claim.mode is not Mode.EXCLUSIVE:
-            return
-        if sight.is_full(claim.territory):
-            assert sight.goes_above_limits(claim), "P7: a full territory lets in whom it must, only"
-        elif not Sight(self.state, recorded.at_s).has_lapsed_unseen(claim.territory):
-            replaced = self.state.leases.get(claim.replaces)
-            first = [
-                one
-                for one in sight.only_admission_before(claim.territory)
-                if one.mode is Mode.EXCLUSIVE
-                and order(one) < order(claim)
-                and not (replaced and clash(one, replaced.claim))  # which stood before it
-            ]
-            assert not first, f"P7: admission goes in the order of service: {first} before {claim}"
-
-    def check_arrival(self, claim: Claim, recorded: ev.Recorded) -> None:
-        """Nobody claims an earlier time than its own, nor than that of what it brings back."""
-        first_s = self.arrived_s.get(claim.resumes, recorded.at_s)
-        assert claim.claimed_at_s >= first_s, f"P7: {claim} is younger than it says"
-        self.arrived_s[claim.id] = first_s
-
-    def check_recall(self, state: State, event: ev.Recalled, command: AnyCommand) -> None:
-        """P7: only a higher priority recalls, or somebody who may."""
-        lease, recall = state.leases[event.lease], event.recall
-        before = lease.recall
-        for id_ in recall.claims:
-            priority = state.waiters[id_].priority
-            assert priority > lease.claim.priority, "P7: equal priority never recalls"
-        if not recall.claims and (before is None or before.claims):
-            by_cap = isinstance(command, Tick)
-            assert isinstance(command, RecallLease) or by_cap, "P7: somebody asked for it"
-        if before is not None and not recall.extended:
-            assert recall.deadline_s <= before.deadline_s, "P7: a second recall gives no more time"
-
-    def check_come_backs(self, before: State, decision: Decision, command: AnyCommand) -> None:
-        """P7: who had to yield comes back behind those it yielded to, or is told why not."""
-        state = before
-        told = {
-            one.event.session for one in decision.events if isinstance(one.event, ev.ClaimRefused)
-        }
-        queued = {
-            one.event.claim.resumes: one.event.claim
-            for one in decision.events
-            if isinstance(one.event, ev.Queued)
-        }
-        for recorded in decision.events:
-            event = recorded.event
-            if isinstance(event, ev.Released | ev.Expired):
-                lease = state.leases[event.lease]
-                if self.must_come_back(state, lease, event, recorded.at_s, command):
-                    again = queued.get(lease.id)
-                    assert again is not None or lease.claim.session in told, (
-                        f"P7: {lease} was taken from its holder, who heard nothing"
-                    )
-                    assert again is None or self.is_behind(state, again, lease)
-            state = apply(state, recorded)
-
-    @staticmethod
-    def must_come_back(
-        state: State, lease: Lease, event: ev.Event, at_s: float, command: AnyCommand
-    ) -> bool:
-        """Whether this end is one that a recall forced on a holder that lives."""
-        session = state.sessions.get(lease.claim.session)
-        if session is None or lease.recall is None or lease.claim.parent in state.leases:
-            return False
-        forced = isinstance(event, ev.Expired) and bool(lease.revoked_by)
-        forced = forced and not isinstance(command, RevokeLease)  # which is for good
-        taken = isinstance(event, ev.Expired) and "taken by" in event.reason
-        wished = isinstance(command, ReleaseLease) and command.again and command.lease == lease.id
-        yielded = isinstance(event, ev.Released) and wished
-        alive = at_s - session.seen_at_s < SESSION_TTL_S
-        return alive and ((forced and not taken) or yielded)
-
-    @staticmethod
-    def is_behind(state: State, again: Claim, lease: Lease) -> bool:
-        """Whether what comes back stands behind those that it was recalled for."""
-        assert lease.recall is not None
-        asked = [state.waiters[id_] for id_ in lease.recall.claims if id_ in state.waiters]
-        return all(order(one) < order(again) for one in asked)
 
     def tick(self) -> None:
         """Look at what is due, as a server's timers do."""
@@ -389,10 +277,17 @@ class LedgerMachine(RuleBasedStateMachine):
                 above = self.state.leases[parent].claim
                 assert ground(lease.claim.globs) <= ground(above.globs), f"{lease} is wider"
                 assert above.mode is Mode.EXCLUSIVE
+                self.check_lasting(self.state.leases[parent], lease)
                 by_parent.setdefault(parent, []).append(lease.claim)
         for parts in by_parent.values():
             for one, other in itertools.combinations(parts, 2):
                 assert not ground(one.globs) & ground(other.globs), "P1: parts are disjoint"
+
+    def check_lasting(self, parent: Lease, child: Lease) -> None:
+        """A lease ends no sooner than what was carved out of it, unless it lapsed, was revoked, or lost its session."""
+        alive = parent.claim.session in self.state.sessions and not parent.revoked_by
+        if alive and not parent.lapsed(self.state.at_s):
+            assert parent.expires_at_s >= child.expires_at_s, f"{parent} ends before {child}"
 
     @invariant()
     def p11_indexes_follow_from_the_rest(self) -> None:
