@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasefs.vcs.errors import BadTerritoryFile
-from leasefs.vcs.project_file import Check, ProjectFile, UnleasedWishes, read_project_file
+from leasefs.vcs.project_file import _KEYS, Check, ProjectFile, UnleasedWishes, read_project_file
 from leasefs.vcs.toml_lines import lines_of_keys
 
 if TYPE_CHECKING:
@@ -207,3 +208,12 @@ def test_lines_are_those_on_which_the_keys_were_written(
     tomllib.loads(text)
     found = lines_of_keys(text)
     assert {key: line for key, line in found.items() if key in expected} == expected
+
+
+def test_every_key_is_documented() -> None:
+    text = (Path(__file__).parents[2] / "docs/SEMANTICS.md").read_text()
+    section = text.partition("## What a project asks for")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    for *table, key in _KEYS:
+        inside = f"`[{table[0]}]" if table else "`"
+        assert any(f"{key}`" in row and inside in row for row in rows), key
