@@ -111,7 +111,9 @@ class Delegations:
                 raise UnknownLease(lease_id)
             globs = tuple(dict.fromkeys(map(parse_glob, wishes["globs"])))
             call = api_scheduling.delegate(lease_id, key=key, **wishes)
-            asked = self._asked[key] = _Asked(call, Carved(lease_id, globs, str(wishes["to"])))
+            asked = self._asked[key] = _Asked(
+                call, Carved(lease_id, globs, str(wishes["to"]), key=key)
+            )
             self._trust.carve(asked.carved)
             await self._prepared(key, asked, ready)
         try:
@@ -270,7 +272,7 @@ class Delegations:
         over = [one for one in known if not left.issuperset(_texts([one]))]
         kept = [one for one in known if one not in over]
         if left.difference(_texts(self._trust.view.carved)) or not all(one.child for one in kept):
-            await self._learn_holders(parent, kept)
+            over += await self._learn_holders(parent, kept)
         if over:
             if self.before is not None:
                 await self.before(_texts(over))
@@ -278,19 +280,28 @@ class Delegations:
             log.info("back in %s: %s", parent, " ".join(_texts(over)))
         self._changed()
 
-    async def _learn_holders(self, parent: str, kept: list[Carved]) -> None:
-        """Of parts that others delegated on, and that are carved out of our lease since those gave theirs back."""
+    async def _learn_holders(self, parent: str, kept: list[Carved]) -> list[Carved]:
+        """Learn of all parts of a lease who has them; returns those of `kept` that nobody has any more.
+
+        Others may have delegated on, and what they gave is carved out of our lease since they gave theirs back.
+        """
         answer = await self._send(api.leases(self._territory))
+        parts = {
+            lease["lease"]: Carved(
+                parent, globs_of(tuple(lease["globs"])), lease["agent"], lease["lease"]
+            )
+            for lease in answer["leases"]
+            if lease["parent"] == parent
+        }
         named = {one.child for one in self._trust.view.carved}
-        for lease in answer["leases"]:
-            if lease["parent"] != parent or lease["lease"] in named:
-                continue
-            carved = Carved(parent, globs_of(tuple(lease["globs"])), lease["agent"], lease["lease"])
-            for unnamed in kept:
-                if not unnamed.child and unnamed.globs == carved.globs:
-                    self._trust.uncarve([unnamed])
-            self._trust.carve(carved)
-            self.given(carved)
+        for part in parts.values():
+            if part.child not in named:
+                self._trust.carve(part)
+                self.given(part)
+        ground = {part.globs for part in parts.values()}
+        unnamed = [one for one in kept if not one.child]
+        self._trust.uncarve([one for one in unnamed if one.globs in ground])
+        return [one for one in unnamed if one.globs not in ground]
 
 
 def _texts(carved: Iterable[Carved]) -> list[str]:

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Carved:
-    """A part of the lease `parent`, given to `agent` as the lease `child`; empty while the ledger has not said."""
+    """A part of the lease `parent`, given to `agent` as the lease `child`; empty while the ledger has not said.
+
+    `key` is that of the request, so that no two are the same.
+    """
 
     parent: str
     globs: tuple[Glob, ...]
     agent: str
     child: str = ""
+    key: str = ""
 
     def matches(self, path: bytes) -> bool:
         """Whether `path` is on this ground."""

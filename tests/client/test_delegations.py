@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from leasefs.client import api
 from leasefs.core import commands as cmd
@@ -192,6 +193,74 @@ async def test_a_request_that_is_refused_only_when_asked_again_is_open_again(
         ledger.away = False
         await soon(lambda: writes(planner))
         assert planner.view.carved == ()
+
+
+@on_mock_clock
+async def test_a_key_that_is_forgotten_opens_nothing(
+    ledger: CoreLedger, lessee_of: OpenLessee
+) -> None:
+    """The ledger remembers a session's last 64 keys: asked again it may refuse what it has granted."""
+    async with lessee_of("planner") as planner, lessee_of("worker") as worker:
+        parent = await claim(planner, "packages/**", ttl_s=1800.0)
+        ledger.streams_away = True
+        ledger.cut_streams()
+        ledger.lose_answers, ledger.lose_to = 1, "/delegate"
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_ask_in_vain, planner, parent)
+            await trio.sleep(5)
+            session = replace(ledger.state.sessions[planner.session], answered=())
+            sessions = ledger.state.sessions.set(planner.session, session)
+            ledger.state = replace(ledger.state, sessions=sessions)
+        await soon(lambda: all(one.child for one in planner.view.carved))
+        assert len(ledger.calls_to("/delegate")) == 2
+        assert not writes(planner)
+        ledger.streams_away = False
+        await soon(lambda: writes(worker))
+        await worker.release(planner.view.carved[0].child, "r1")
+        await soon(lambda: writes(planner))
+
+
+@on_mock_clock
+async def test_a_part_that_is_asked_for_twice_is_one(
+    ledger: CoreLedger, lessee_of: OpenLessee
+) -> None:
+    """The second is refused only after its first answer was lost: what is known of the other stays."""
+    async with lessee_of("planner") as planner, lessee_of("worker") as worker:
+        parent = await claim(planner, "packages/**", ttl_s=1800.0)
+        child = (await delegate(planner, parent, "worker"))["lease"]
+        ledger.lose_answers, ledger.lose_to = 1, "/delegate"
+        with pytest.raises(LedgerUnavailable):
+            await delegate(planner, parent, "worker", key="d2")
+        await soon(lambda: [one.child for one in planner.view.carved] == [child])
+        assert not writes(planner)
+        await soon(lambda: writes(worker))
+        await worker.release(child, "r1")
+        await soon(lambda: writes(planner))
+
+
+@on_mock_clock
+async def test_what_is_over_takes_nothing_with_it_that_is_asked_for_anew(
+    ledger: CoreLedger, lessee_of: OpenLessee
+) -> None:
+    """The same part again, to the same agent, while the end of the last one is still being seen to."""
+    async with lessee_of("planner") as planner, lessee_of("worker") as worker:
+        parent = await claim(planner, "packages/**", ttl_s=1800.0)
+        child = (await delegate(planner, parent, "worker"))["lease"]
+        await soon(lambda: writes(worker))
+        seen_to = trio.Event()
+
+        async def before(globs: list[str]) -> None:
+            seen_to.set()
+            await trio.sleep(5)
+
+        planner.guard_ground(before, before_leaving=_nothing)
+        await worker.release(child, "r1")
+        await seen_to.wait()
+        again = (await delegate(planner, parent, "worker", key="d2"))["lease"]
+        await trio.sleep(20)
+        assert [one.child for one in planner.view.carved] == [again]
+        assert writes(worker)
+        assert not writes(planner)
 
 
 @on_mock_clock

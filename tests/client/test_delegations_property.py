@@ -176,7 +176,7 @@ class World:
 
     def lose(self, one: int, other: int, third: int) -> None:
         self.ledger.lose_answers = 1 + one % 3
-        self.ledger.lose_to = ("", "/delegate", "/downgrade", "/heartbeat")[other % 4]
+        self.ledger.lose_to = ("/delegate", "/downgrade", "/delegate", "")[other % 4]
 
     def away(self, one: int, other: int, third: int) -> None:
         self.ledger.away = True
