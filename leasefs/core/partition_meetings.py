@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 _HERE = ""  # the index is made for many territories
 
 
-def meetings(globs: Sequence[Glob], walk: GlobWalk | None = None) -> list[set[int]]:
+def meetings(
+    globs: Sequence[Glob], walk: GlobWalk | None = None, known: Sequence[int] | None = None
+) -> list[set[int]]:
     """For each glob the numbers of the others that overlap it; exact, as `overlap` is.
 
     What a tree or a literal meets, one walk to its directory or path tells of all the others at once. Only the remaining
-    patterns are asked about in pairs, and only where their literal prefixes meet. `walk` is one over these globs.
+    patterns are asked about in pairs, and only where their literal prefixes meet. `walk` is one over these globs; `known`
+    are sets of globs that each is known to meet, as by a common file.
     """
-    found: list[set[int]] = [set() for _ in globs]
+    found: list[set[int]] = [set(numbers(one)) for one in known or [0] * len(globs)]
     walk = GlobWalk(globs) if walk is None else walk
     index = GlobIndex()
     for number, glob in enumerate(globs):
@@ -32,10 +35,15 @@ def meetings(globs: Sequence[Glob], walk: GlobWalk | None = None) -> list[set[in
             met = set(numbers(walk.matching(glob.literal_path)))
         else:
             near = map(int, index.candidates(_HERE, [glob]))
-            met = {other for other in near if overlap(globs[other], glob) is not None}
+            met = {
+                other
+                for other in near
+                if other in found[number] or overlap(globs[other], glob) is not None
+            }
             index = index.adding(_HERE, [glob], str(number))
-        met.discard(number)
         found[number] |= met
+        found[number].discard(number)
         for other in met:
-            found[other].add(number)
+            if other != number:
+                found[other].add(number)
     return found

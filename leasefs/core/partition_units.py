@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from leasefs.core.overlap import uncovered
@@ -101,7 +103,8 @@ def _below(directory: bytes, paths: Sequence[bytes]) -> int:
 def find_rivals(units: Sequence[Unit], ordered: Sequence[Unit], walk: GlobWalk) -> None:
     """Fill `rivals`, decided glob against glob, `followers` and `wanted_by`; `units` are in the order of the walk."""
     place = {unit.number: at for at, unit in enumerate(ordered)}
-    met = meetings([unit.glob for unit in units], walk)
+    together = [reduce(or_, unit.cells, 0) for unit in units]
+    met = meetings([unit.glob for unit in units], walk, together)
     for at, unit in enumerate(ordered):
         unit.wanted_by |= set(unit.tasks)
         for number in sorted(met[unit.number], key=place.__getitem__):
