@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -88,12 +89,19 @@ class Obtaining:
         policy = claims.settings.policy
         within_s = claims.settings.wait_s if policy.waits else _ANSWER_WITHIN_S
         until_s = self._began_s + within_s
-        if refused.reason in CLAIMABLE and policy.claims:
+        claimable = refused.reason in CLAIMABLE
+        if claimable and policy.waits and claims.returning(refused.path):
+            # Claimed anew beside it, there would be one more lease with each recall.
+            await claims.until_changed(until_s)
+            if claims.now_s() < until_s:
+                return
+            refused = timed_out(refused, within_s, await claims.before_return(refused.path))
+        elif claimable and policy.claims:
             globs = claims.ground(unsettled, self._pid)
             if globs and len(self._pinned) < _ATTEMPTS:
                 await self._claimed(refused, globs, until_s)
                 return
-        elif policy.waits and refused.reason in CLAIMABLE | {Reason.DELEGATED}:
+        elif policy.waits and (claimable or refused.reason is Reason.DELEGATED):
             await claims.until_changed(until_s)
             if claims.now_s() < until_s:
                 return
@@ -183,6 +191,15 @@ class UnleasedClaims:
             pid,
         )
 
+    def returning(self, path: bytes) -> bool:
+        """Whether a recall took the path, and it is on its way back."""
+        return self._lessee.recalls.away(path) is not None
+
+    async def before_return(self, path: bytes) -> Sequence[Mapping[str, Any]]:
+        """What stands before its return, as far as that is known."""
+        recall = self._lessee.recalls.away(path)
+        return () if recall is None or not recall.again else await self._blockers(recall.again)
+
     async def until_changed(self, until_s: float) -> None:
         """Wait until leases came or went, or it is that late."""
         with trio.move_on_after(max(0.0, until_s - self.now_s())):
@@ -229,14 +246,14 @@ class UnleasedClaims:
 
     async def in_the_way(self, claim: _Claim) -> Sequence[Mapping[str, Any]]:
         """What stands before a claim that waits, as its answer has it: now, or if that is not told, at first."""
-        if claim.lease_id:
-            with trio.move_on_after(_ASK_WITHIN_S):
-                try:
-                    answer = await self._lessee.waited(claim.lease_id, 0.0)
-                except LeasefsError:
-                    return claim.blockers
-                return answer.get("waits_for") or claim.blockers
-        return claim.blockers
+        now = await self._blockers(claim.lease_id) if claim.lease_id else ()
+        return now or claim.blockers
+
+    async def _blockers(self, lease_id: str) -> Sequence[Mapping[str, Any]]:
+        with trio.move_on_after(_ASK_WITHIN_S), suppress(LeasefsError):
+            answer = await self._lessee.waited(lease_id, 0.0)
+            return answer.get("waits_for") or ()
+        return ()
 
     # -- claiming ------------------------------------------------------------------------------
 

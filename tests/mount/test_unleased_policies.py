@@ -279,6 +279,8 @@ def test_what_a_person_takes_comes_back_and_is_given_back(two: tuple[Agent, Agen
         assert refusal_of(file.close) == errno.ESTALE
     writer = subprocess.Popen(["sh", "-c", "echo later >> src/a"], cwd=ada.root)
     bo.write("src/a", "bo ")
+    eventually(lambda: ada.ledger.send(api.queue())["waiters"])
+    assert len(ada.ledger.send(api.queue())["waiters"]) == 1, "what comes back is not claimed anew"
     assert writer.poll() is None
     bo.control.send(api.release(wanted["lease"], key=new_key(), dirty="keep"))
     assert writer.wait(timeout=20) == 0
