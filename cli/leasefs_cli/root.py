@@ -90,6 +90,7 @@ class Root(LazyGroup):
                     "unmount": "Unmount it; its leases are free at once.",
                     "hooks": "Let git check commits against leases.",
                     "ledger": "Serve, look at or stop the ledger.",
+                    "service": "Keep ledger and mounts running under systemd.",
                     "doctor": "Check this machine and say what to repair.",
                     "completion": "Print the completion script of a shell.",
                 }

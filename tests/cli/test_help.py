@@ -73,6 +73,7 @@ def test_the_commands_are_these() -> None:
         *("admission", "admission show", "admission set", "admission clear"),
         *("hold", "freeze", "unfreeze", "freezes"),
         *("rescue", "rescue list", "rescue show", "rescue apply", "rescue drop"),
+        *("service", "service install", "service status", "service uninstall"),
         *("hooks", "hooks install", "hooks uninstall", "hooks status", "hooks run"),
     }
 
