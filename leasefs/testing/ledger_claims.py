@@ -27,8 +27,8 @@ from leasefs.testing.naive_queue import GLOBS, Sight
 if TYPE_CHECKING:
     from leasefs.core.ledger import Decision
 
-TTLS_S = (1.0, 10.0, 60.0, 1800.0)
-SHARES = (None, 0.1, 0.9)
+TTLS_S = (1800.0, 600.0, 60.0, 10.0, 1.0)
+SHARES = (0.1, 0.9, None)
 
 
 class Wish(NamedTuple):
@@ -71,6 +71,12 @@ class Claiming(LedgerMachine):
         self, data: st.DataObject, wish: Wish, delay_s: float, lost: bool, upgrade: bool
     ) -> None:
         """Ask for a lease; an upgrade if the session shares something."""
+        self.claim_lease(data, wish, delay_s, lost=lost, upgrade=upgrade)
+
+    def claim_lease(
+        self, data: st.DataObject, wish: Wish, delay_s: float, *, lost: bool, upgrade: bool
+    ) -> None:
+        """Send a claim; its answer arrives, or is lost."""
         session = self.pick(data, list(self.sessions))
         shared = [id_ for id_ in self.held(session) if self.is_shared(id_)]
         replaces = self.pick(data, shared) if upgrade and shared else ""
@@ -97,6 +103,27 @@ class Claiming(LedgerMachine):
             self.asked_again(command, decision)
         else:
             self.check_refusal(command, decision)
+
+    @rule(
+        data=st.data(),
+        globs=st.lists(st.sampled_from(GLOBS[:3]), min_size=1, max_size=2, unique=True).map(tuple),
+        priority=st.sampled_from([0, 1, 0, -1, 2]),
+        recall_within_s=st.sampled_from([None, 60.0, None, 3.0]),
+        later=st.sampled_from([False, False, True]),
+    )
+    def contend(
+        self,
+        data: st.DataObject,
+        globs: tuple[str, ...],
+        priority: int,
+        recall_within_s: float | None,
+        later: bool,
+    ) -> None:
+        """Wait for one of a few places that everybody wants: so queues get long, and old."""
+        if later:
+            self.everybody_stays(6)
+        wish = Wish(globs, Mode.EXCLUSIVE, 1800.0, priority, True, recall_within_s, 0.1)
+        self.claim_lease(data, wish, 0.0, lost=False, upgrade=False)
 
     def is_shared(self, id_: str) -> bool:
         """Whether a lease is shared."""
@@ -247,6 +274,21 @@ class Claiming(LedgerMachine):
         if not lost:
             self.renewed(session, answer, sent_s)
 
+    @rule(minutes=st.sampled_from([0, 0, 1, 6, 11]))
+    def all_stay(self, minutes: int) -> None:
+        """Time passes and every session lives: waiters age, and holders keep what they hold."""
+        self.everybody_stays(minutes)
+
+    def everybody_stays(self, minutes: int) -> None:
+        """A heartbeat of each session after each minute."""
+        for _ in range(minutes or 1):
+            self.time_passes(60.0 if minutes else 0.0)
+            for session in list(self.sessions):
+                beats = tuple(Beat(id_, self.state.leases[id_].token) for id_ in self.held(session))
+                decision = self.run_command(Heartbeat(session, beats))
+                if isinstance(decision.answer, HeartbeatAnswer):
+                    self.renewed(session, decision.answer, self.t_s)
+
     def renewed(self, session: str, answer: HeartbeatAnswer, sent_s: float) -> None:
         """The answer to a heartbeat arrived."""
         for item in answer.renewed:
@@ -271,12 +313,8 @@ class Claiming(LedgerMachine):
         if decision.error is not None:
             assert decision.error.code in ("session-ended", "dirty")
 
-    @precondition(lambda self: self.state.leases)
-    @rule(data=st.data())
     def revoke(self, data: st.DataObject) -> None:
         """An operator ends a lease and all that was carved out of it."""
-        if data.draw(st.integers(0, 2)):
-            return
         lease = self.pick(data, list(self.state.leases))
         self.run_command(RevokeLease("operator", lease))
         for one in self.state.leases.values():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hypothesis.strategies as st
-from hypothesis.stateful import precondition, rule
+from hypothesis.stateful import rule
 
 from leasefs.core.commands import (
     Freeze,
@@ -36,14 +36,32 @@ limits = st.builds(
 class Operating(Scheduling):
     """What operators decide, and what mounts report of their trees."""
 
-    @rule(territory=st.sampled_from("tu"), admission=limits, lift=st.booleans())
-    def set_admission(self, territory: str, admission: Admission, lift: bool) -> None:
-        """Limits and caps go up and down, and away."""
-        chosen = Admission() if lift else admission
-        assert self.run_command(SetAdmission(territory, chosen)).error is None
+    @rule(
+        data=st.data(),
+        what=st.sampled_from(["limit", "lift", "hold", "freeze", "unfreeze", "revoke", "recall"]),
+    )
+    def operator_acts(self, data: st.DataObject, what: str) -> None:
+        """The rare things, together one rule."""
+        if what in ("limit", "lift"):
+            limit = data.draw(limits) if what == "limit" else Admission()
+            self.set_admission(data.draw(st.sampled_from("tu")), limit)
+        elif what == "freeze" and not self.frozen():
+            self.freeze(data)
+        elif what in ("freeze", "unfreeze"):
+            self.unfreeze(data)
+        elif not self.state.leases:
+            return
+        elif what == "hold":
+            self.set_hold(data, data.draw(st.sampled_from([0.0, 10.0, 5000.0])))
+        elif what == "revoke":
+            self.revoke(data)
+        else:
+            self.recall(data, data.draw(st.sampled_from([0.0, 5.0, 600.0])), by_parent=False)
 
-    @precondition(lambda self: self.state.leases)
-    @rule(data=st.data(), hold_s=st.sampled_from([0.0, 10.0, 5000.0]))
+    def set_admission(self, territory: str, admission: Admission) -> None:
+        """Limits and caps go up and down, and away."""
+        assert self.run_command(SetAdmission(territory, admission)).error is None
+
     def set_hold(self, data: st.DataObject, hold_s: float) -> None:
         """One lease has a cap of its own: its holder is asked for it no sooner."""
         id_ = self.pick(data, list(self.state.leases))
@@ -53,30 +71,21 @@ class Operating(Scheduling):
         if decision.error is None:
             assert lease.hold_until_s == self.state.at_s + hold_s
 
-    @rule(
-        data=st.data(),
-        globs=some_globs,
-        within_s=st.sampled_from([0.0, 5.0]),
-        ttl_s=st.sampled_from([None, 10.0, 3000.0]),
-    )
-    def freeze(
-        self, data: st.DataObject, globs: tuple[str, ...], within_s: float, ttl_s: float | None
-    ) -> None:
+    def freeze(self, data: st.DataObject) -> None:
         """Nobody is to write there."""
-        if data.draw(st.integers(0, 2)):
-            return
-        command = Freeze(
-            "operator", self.key(), data.draw(st.sampled_from("tu")), globs, "why", within_s, ttl_s
-        )
+        globs, territory = data.draw(some_globs), data.draw(st.sampled_from("tu"))
+        within_s = data.draw(st.sampled_from([0.0, 5.0]))
+        ttl_s = data.draw(st.sampled_from([10.0, 300.0, None]))
+        command = Freeze("operator", self.key(), territory, globs, "why", within_s, ttl_s)
         assert self.twice(command).error is None
 
-    @precondition(lambda self: self.frozen())
-    @rule(data=st.data())
     def unfreeze(self, data: st.DataObject) -> None:
         """A freeze is lifted, or given up while it waits."""
-        id_ = self.pick(data, self.frozen())
-        assert self.run_command(Unfreeze("operator", id_)).error is None
-        assert id_ not in self.frozen()
+        frozen = self.frozen()
+        if frozen:
+            id_ = self.pick(data, frozen)
+            assert self.run_command(Unfreeze("operator", id_)).error is None
+            assert id_ not in self.frozen()
 
     def frozen(self) -> list[str]:
         """Freezes that hold or wait."""
@@ -86,8 +95,18 @@ class Operating(Scheduling):
         ]
         return [claim.id for claim in claims if claim.frozen_by]
 
-    @precondition(lambda self: self.writable())
-    @rule(data=st.data())
+    @rule(
+        data=st.data(),
+        lands=st.booleans(),
+        outcome=st.sampled_from(["landed", "committed", "rescued"]),
+    )
+    def a_tree_tells(self, data: st.DataObject, lands: bool, outcome: str) -> None:
+        """A mount reports what changed in its tree, or what became of it."""
+        if lands and self.state.uncommitted.works:
+            self.lands(data, outcome)
+        elif self.writable():
+            self.write(data)
+
     def write(self, data: st.DataObject) -> None:
         """A mount reports that a path changed under a lease."""
         lease = self.state.leases[self.pick(data, self.writable())]
@@ -106,8 +125,6 @@ class Operating(Scheduling):
             if self.state.leases[id_].claim.mode is Mode.EXCLUSIVE
         ]
 
-    @precondition(lambda self: self.state.uncommitted.works)
-    @rule(data=st.data(), outcome=st.sampled_from(["landed", "committed", "rescued"]))
     def lands(self, data: st.DataObject, outcome: str) -> None:
         """Work has landed, or was committed, or is kept in a rescue."""
         where = self.pick(data, list(self.state.uncommitted.works))

@@ -14,12 +14,16 @@ from leasefs.core.intents import OnDirty
 from leasefs.core.lease import Mode
 from leasefs.core.records import replace
 from leasefs.testing.ledger_claims import Claiming, some_globs
-from leasefs.testing.naive_queue import Sight, ground
+from leasefs.testing.naive_queue import GLOBS, MATCHED, Sight, ground
 
 if TYPE_CHECKING:
     from leasefs.core.records import Lease
 
 _REFUSED = {"session-ended", "invalid", "lost", "not-contained", "conflict", "over-cap", "dirty"}
+
+
+def _alone(glob: str) -> tuple[str, ...]:
+    return (glob,)
 
 
 class Scheduling(Claiming):
@@ -34,7 +38,18 @@ class Scheduling(Claiming):
         ]
 
     @precondition(lambda self: self.of_open_sessions())
-    @rule(data=st.data(), lost=st.booleans())
+    @rule(data=st.data(), what=st.sampled_from(["asks", "hears", "shares", "recalls"]))
+    def holder_acts(self, data: st.DataObject, what: str) -> None:
+        """What a holder does but once in a while."""
+        if what == "asks" and self.state.recalled:
+            self.more_time(data, data.draw(st.sampled_from([0.5, 1.0, 2.0])))
+        elif what == "shares":
+            self.downgrade(data, data.draw(st.booleans()))
+        elif what == "recalls" and self.state.children:
+            self.recall(data, data.draw(st.sampled_from([5.0, 600.0])), by_parent=True)
+        elif self.carved:
+            self.hear_of_what_came_back(data)
+
     def downgrade(self, data: st.DataObject, lost: bool) -> None:
         """Share what was held alone; the holder stops writing before it asks."""
         id_ = self.pick(data, self.of_open_sessions())
@@ -51,20 +66,32 @@ class Scheduling(Claiming):
         if trusted is not None and not lost:
             self.trust_s[session, id_] = (trusted[0], after.claim)
 
-    @precondition(lambda self: self.of_open_sessions())
+    def may_delegate(self) -> list[str]:
+        """Leases of which a part might be given away."""
+        return [
+            id_
+            for id_ in self.of_open_sessions()
+            if self.state.leases[id_].claim.mode is Mode.EXCLUSIVE
+            and not self.state.leases[id_].lapsed(self.state.at_s)
+        ]
+
+    @precondition(lambda self: self.may_delegate())
     @rule(
         data=st.data(),
-        globs=some_globs,
-        ttl_s=st.sampled_from([None, 1.0, 1800.0]),
+        wider=st.sampled_from([False, False, False, True]),
+        ttl_s=st.sampled_from([None, 1800.0, 10.0]),
         lost=st.booleans(),
     )
-    def delegate(
-        self, data: st.DataObject, globs: tuple[str, ...], ttl_s: float | None, lost: bool
-    ) -> None:
+    def delegate(self, data: st.DataObject, wider: bool, ttl_s: float | None, lost: bool) -> None:
         """Give a part away: the giver stops writing there before it asks."""
-        parent = self.state.leases[self.pick(data, self.of_open_sessions())]
+        parent = self.state.leases[self.pick(data, self.may_delegate())]
         session = parent.claim.session
-        to = data.draw(st.sampled_from("abcdef"))
+        paths = ground(parent.claim.globs)
+        inside = [glob for glob in GLOBS if MATCHED[glob] <= paths]
+        globs = data.draw(
+            some_globs if wider or not inside else st.sampled_from(inside).map(_alone)
+        )
+        to = data.draw(st.sampled_from("abcd" if parent.claim.territory == "t" else "ef"))
         on_dirty = data.draw(st.sampled_from([OnDirty.REFUSE, OnDirty.KEEP]))
         command = DelegateLease(
             session, self.key(), parent.id, globs, to, ttl_s=ttl_s, on_dirty=on_dirty
@@ -101,19 +128,16 @@ class Scheduling(Claiming):
         assert len(sight.ancestors(child.claim)) < MAX_DEPTH
         assert self.state.leases[parent.id].expires_at_s >= child.expires_at_s
 
-    @precondition(lambda self: self.carved)
-    @rule(data=st.data())
     def hear_of_what_came_back(self, data: st.DataObject) -> None:
         """A giver hears that a part has ended, sooner or later, and writes there again."""
         session, id_ = data.draw(st.sampled_from(sorted(self.carved)))
         if id_ not in self.state.leases:
             del self.carved[session, id_]
 
-    @precondition(lambda self: self.state.leases)
-    @rule(data=st.data(), within_s=st.sampled_from([0.0, 5.0, 600.0]), by_parent=st.booleans())
-    def recall(self, data: st.DataObject, within_s: float, by_parent: bool) -> None:
+    def recall(self, data: st.DataObject, within_s: float, *, by_parent: bool) -> None:
         """An operator asks for a lease, or whoever delegated it."""
-        lease = self.state.leases[self.pick(data, list(self.state.leases))]
+        parts = [id_ for ids in self.state.children.values() for id_ in ids]
+        lease = self.state.leases[self.pick(data, parts if by_parent else list(self.state.leases))]
         parent = self.state.leases.get(lease.claim.parent)
         if by_parent and parent is not None:
             command = RecallLease(lease.id, within_s, session=parent.claim.session)
@@ -129,8 +153,6 @@ class Scheduling(Claiming):
             if lease.id in (one.id, *sight.ancestors(one.claim)):
                 assert one.revoked_by or (one.recall is not None and not one.recall.claims)
 
-    @precondition(lambda self: self.state.recalled)
-    @rule(data=st.data(), part=st.sampled_from([0.5, 1.0, 2.0]))
     def more_time(self, data: st.DataObject, part: float) -> None:
         """A holder asks for more time: once, and no more than it was given."""
         lease = self.state.leases[self.pick(data, list(self.state.recalled))]
