@@ -45,6 +45,7 @@ _RESCUE_WITHIN_S = 30.0
 # Nobody has a right to new ground by some time, and what lies there is lost once it is written over.
 _ADOPT_WITHIN_S = 300.0
 _END_WITHIN_S = 5.0
+_ENDED_REMEMBERED = 4096
 # Stands for what is directly in the tree, and so in no repository but the tree's own.
 _ANY_PATH = b".leasefs.toml"
 
@@ -124,7 +125,7 @@ class Work:
         self._heads: dict[bytes, str | None] = {}
         # In place the git directory is served natively where that is permitted.
         self.intents.may_see_no_refs = mountpoint == self.header.root
-        # Of every lease that was ever held here; those whose end was seen to.
+        # Of the leases that are held here, and those that were; those whose end was seen to.
         self._globs: dict[int, tuple[str, ...]] = {}
         self._seen_to: set[int] = set()
         self._keeping = trio.Lock()
@@ -184,10 +185,15 @@ class Work:
         return self._lately.globs()
 
     def _remember_globs(self) -> None:
-        leases = self._lessee.view.leases
-        self._lately.note(leases, trio.current_time(), self.intents.leases())
-        for lease in self._lessee.view.leases:
-            self._globs[lease.token] = tuple(glob.text for glob in lease.globs)
+        leases, uncommitted = self._lessee.view.leases, self.intents.leases()
+        self._lately.note(leases, trio.current_time(), uncommitted)
+        for lease in leases:
+            if lease.token not in self._globs:
+                self._globs[lease.token] = tuple(glob.text for glob in lease.globs)
+        if len(self._globs) > len(leases) + len(uncommitted) + _ENDED_REMEMBERED:
+            # Writes may claim a lease each; nobody asks for those that are over and left nothing.
+            known = {*self._lessee.view.by_token, *uncommitted}
+            self._globs = {token: one for token, one in self._globs.items() if token in known}
 
     async def _sync(self) -> None:
         """A power cut takes back no more of the journal than of what was written since the last of these."""
