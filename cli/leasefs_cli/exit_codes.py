@@ -16,6 +16,7 @@ UNREACHABLE = 7
 DEADLOCK = 8
 DENIED = 9
 MOUNT = 10
+PROTOCOL = 11
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 SIGNALLED = 128
@@ -32,6 +33,7 @@ MEANINGS: dict[int, str] = {
     DEADLOCK: "deadlock: waiting would never end",
     DENIED: "denied: you are not who you would have to be",
     MOUNT: "mount: cannot mount or unmount, no mount here, or a dead one",
+    PROTOCOL: "protocol: two parts of leasefs do not understand each other; it says which to upgrade",
 }
 """What each number means."""
 
@@ -59,6 +61,7 @@ OF_ERROR: dict[str, int] = {
     "agent-busy": DENIED,
     "session-ended": DENIED,
     "mount": MOUNT,
+    "protocol": PROTOCOL,
 }
 """The number of each code of `leasefs.core.errors`."""
 

@@ -11,12 +11,13 @@ import socket
 import struct
 from typing import TYPE_CHECKING, TypeVar
 
-from leasefs.client import api
+from leasefs.client import api, speaking
 from leasefs.client.address import Address, parse_url
 from leasefs.client.http_reader import AnswerReader
 from leasefs.client.peer import may_be_ledger, peer_of
 from leasefs.client.sse import KEEP_ALIVE, EventReader
 from leasefs.client.unreachable import connect_failed, silent, vanished, wrong_owner
+from leasefs.core import protocol
 from leasefs.core.errors import LeasefsError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from leasefs.client.sse import StreamEvent
 
 T = TypeVar("T")
+US = protocol.ours(protocol.CLIENT)
 DEFAULT_TIMEOUT_S = 10.0
 # A stream's server sends a comment every 15 s; three missed ones mean that it is gone.
 STREAM_TIMEOUT_S = 50.0
@@ -80,7 +82,7 @@ class Link:
             Denied: if the socket is closed to this user, or belongs to somebody else.
             LeasefsError: what the ledger refused.
         """
-        return api.answer(call, *self._with_revival(lambda: self._exchange(call)))
+        return speaking.answer(US, call, *self._with_revival(lambda: self._exchange(call)))
 
     def stream(self, call: api.Call) -> Iterator[StreamEvent]:
         """The events of a stream (`api.follow`, `api.use`), until the ledger ends it.
@@ -94,8 +96,10 @@ class Link:
         connection = self._with_revival(self._connect)
         try:
             reader = self._ask(connection, call, STREAM_TIMEOUT_S, accept="text/event-stream")
+            spoken = reader.headers.get(speaking.HEADER_KEY)
             if reader.status != 200:
-                api.answer(call, reader.status, reader.read_body())
+                speaking.answer(US, call, spoken, reader.status, reader.read_body())
+            speaking.require_understanding(US, call, spoken)
             events = EventReader()
             for chunk in reader.body():
                 for event in events.feed(chunk):
@@ -119,11 +123,11 @@ class Link:
                 revive()
                 revive = None
 
-    def _exchange(self, call: api.Call) -> tuple[int, bytes]:
+    def _exchange(self, call: api.Call) -> tuple[str | None, int, bytes]:
         connection = self._connect()
         try:
             reader = self._ask(connection, call, self._timeout_s + call.patience_s)
-            return reader.status, reader.read_body()
+            return reader.headers.get(speaking.HEADER_KEY), reader.status, reader.read_body()
         except TimeoutError as error:
             raise silent(self.address, self._timeout_s + call.patience_s) from error
         finally:
@@ -170,6 +174,7 @@ class Link:
             f"{call.method} {call.path} HTTP/1.1",
             f"Host: {self.address.host or 'leasefs'}",
             f"Accept: {accept}",
+            f"{protocol.HEADER}: {US.header}",
             "Connection: close",
         ]
         if call.body is not None:

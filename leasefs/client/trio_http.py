@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 import h11
 import trio
 
-from leasefs.client import api
+from leasefs.client import api, speaking
 from leasefs.client.address import Address, parse_url
 from leasefs.client.http_reader import MAX_BODY_BYTES
 from leasefs.client.peer import may_be_ledger, peer_of
 from leasefs.client.sse import EventReader
 from leasefs.client.unreachable import connect_failed, silent, vanished, wrong_owner
+from leasefs.core import protocol
 from leasefs.core.errors import LedgerUnavailable
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from leasefs.client.ids import Credentials
     from leasefs.client.sse import StreamEvent
 
+US = protocol.ours(protocol.MOUNT)
 KEPT_CONNECTIONS = 4
 CONNECT_TIMEOUT_S = 5.0
 _CHUNK = 65536
@@ -45,11 +47,16 @@ class Connection:
         self._stream = stream
         self._address = address
         self._h11 = h11.Connection(h11.CLIENT)
+        self.spoken: str | None = None
 
     async def ask(self, call: api.Call, credentials: Credentials, accept: str) -> int:
-        """Send the request and return the answer's status. Raises Broken."""
+        """Send the request and return the answer's status; `spoken` is its protocol header. Raises Broken."""
         body = api.encode(call)
-        headers = [("Host", self._address.host or "leasefs"), ("Accept", accept)]
+        headers = [
+            ("Host", self._address.host or "leasefs"),
+            ("Accept", accept),
+            (protocol.HEADER, US.header),
+        ]
         if call.body is not None:
             headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
         if call.needs_session:
@@ -62,6 +69,7 @@ class Connection:
         while True:
             event = await self._next()
             if isinstance(event, h11.Response):
+                self.spoken = _spoken(event)
                 return int(event.status_code)
 
     async def next_piece(self) -> bytes:
@@ -112,8 +120,7 @@ class TrioLink:
         """See `Transport.send`."""
         timeout_s += call.patience_s
         with trio.move_on_after(timeout_s):
-            status, body = await self._exchange(call)
-            return api.answer(call, status, body)
+            return speaking.answer(US, call, *await self._exchange(call))
         raise silent(self.address, timeout_s)
 
     @contextlib.asynccontextmanager
@@ -126,7 +133,9 @@ class TrioLink:
             with trio.move_on_after(silence_s) as patience:
                 status = await connection.ask(call, self.credentials, _EVENT_STREAM)
                 if status != 200:
-                    api.answer(call, status, await _whole(connection))
+                    whole = await _whole(connection)
+                    speaking.answer(US, call, connection.spoken, status, whole)
+                speaking.require_understanding(US, call, connection.spoken)
             if patience.cancelled_caught:
                 raise silent(self.address, silence_s)
             yield self._events(connection, silence_s)
@@ -156,7 +165,7 @@ class TrioLink:
             for event in reader.feed(piece):
                 yield event
 
-    async def _exchange(self, call: api.Call) -> tuple[int, bytes]:
+    async def _exchange(self, call: api.Call) -> tuple[str | None, int, bytes]:
         while self._idle:
             with contextlib.suppress(Broken):
                 return await self._on(self._idle.pop(), call)
@@ -165,7 +174,7 @@ class TrioLink:
         except Broken as error:
             raise connect_failed(self.address, ConnectionResetError()) from error
 
-    async def _on(self, connection: Connection, call: api.Call) -> tuple[int, bytes]:
+    async def _on(self, connection: Connection, call: api.Call) -> tuple[str | None, int, bytes]:
         kept = False
         try:
             status = await connection.ask(call, self.credentials, "application/json")
@@ -173,7 +182,7 @@ class TrioLink:
             kept = len(self._idle) < KEPT_CONNECTIONS and connection.reusable()
             if kept:
                 self._idle.append(connection)
-            return status, body
+            return connection.spoken, status, body
         finally:
             if not kept:
                 connection.close()
@@ -192,6 +201,13 @@ class TrioLink:
                     raise wrong_owner(address, uid)
             return Connection(stream, address)
         raise connect_failed(address, TimeoutError())
+
+
+def _spoken(head: h11.Response) -> str | None:
+    for name, value in head.headers:
+        if name == speaking.HEADER_BYTES:
+            return value.decode("latin-1")
+    return None
 
 
 async def _open(address: Address) -> trio.SocketStream:

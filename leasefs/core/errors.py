@@ -255,6 +255,16 @@ class LedgerUnavailable(LeasefsError):
     code = "unavailable"
 
 
+class ProtocolMismatch(LedgerUnavailable):
+    """Two sides of leasefs that do not understand each other; the message says which one to upgrade.
+
+    For whoever asked it is as if nobody had answered: held leases stay trusted for their time, nothing new is granted.
+    `details`: `upgrade` (client, mount or ledger), `to` and `sides` (protocol and leasefs of each).
+    """
+
+    code = "protocol"
+
+
 class NotMounted(LeasefsError):
     """The path is not inside a live leasefs mount, or the mount cannot be made."""
 

@@ -18,6 +18,7 @@ import trio
 
 from leasefs.client.peer import Peer, peer_of
 from leasefs.client.sse import KEEP_ALIVE
+from leasefs.core import protocol
 from leasefs.core.errors import InvalidRequest, LeasefsError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+US = protocol.ours(protocol.MOUNT)
 MAX_BODY_BYTES = 1 << 20
 # A request that does not come to its end, and a connection without one, are not waited for longer.
 REQUEST_TIMEOUT_S = 30.0
@@ -162,6 +164,7 @@ class _Conversation:
                 raise TooLarge(f"the body is larger than {MAX_BODY_BYTES} bytes")
         target = head.target.decode("ascii")
         path, _, query = target.partition("?")
+        _require_understanding(head, path)
         return Request(
             method=self._method,
             path=path,
@@ -189,7 +192,11 @@ class _Conversation:
 
     async def _say(self, status: int, body: dict[str, Any]) -> None:
         data = json.dumps(body).encode()
-        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(data)))]
+        headers = [
+            ("Content-Type", "application/json"),
+            ("Content-Length", str(len(data))),
+            (protocol.HEADER, US.header),
+        ]
         # The answer to HEAD has no body, whatever its length says (RFC 9110, 9.3.2).
         shown = b"" if self._method == "HEAD" else data
         await self._send(
@@ -210,7 +217,11 @@ class _Conversation:
         await self._stream.send_all(b"".join(self._http.send(event) or b"" for event in events))
 
     async def _stream_events(self, events: AsyncGenerator[StreamEvent, None]) -> None:
-        headers = [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store")]
+        headers = [
+            ("Content-Type", "text/event-stream"),
+            ("Cache-Control", "no-store"),
+            (protocol.HEADER, US.header),
+        ]
         await self._send(h11.Response(status_code=200, headers=headers))
         lock = trio.Lock()
 
@@ -250,6 +261,18 @@ def _as_sse(event: StreamEvent) -> str:
     if event.type == KEEP_ALIVE:
         return f": {KEEP_ALIVE}\n{number}\n"
     return f"{number}event: {event.type}\ndata: {json.dumps(event.data)}\n\n"
+
+
+def _require_understanding(head: h11.Request, path: str) -> None:
+    """Raises ProtocolMismatch, or InvalidRequest for a version that cannot be read."""
+    if path in protocol.ANY_VERSION:
+        return
+    name = protocol.HEADER.lower().encode("ascii")
+    spoken = next((value.decode("latin-1") for key, value in head.headers if key == name), None)
+    them = protocol.heard(spoken, (protocol.CLIENT,))
+    if them is None:
+        raise InvalidRequest(f"{protocol.HEADER} cannot be read; it begins with MAJOR.MINOR")
+    protocol.require_understanding(US, them)
 
 
 def _wants_stream(head: h11.Request) -> bool:

@@ -20,6 +20,7 @@ from leasefs.core.errors import (
     InvalidRequest,
     LeasefsError,
     LedgerUnavailable,
+    ProtocolMismatch,
     UnknownLease,
 )
 from leasefs.mount.control_files import all_refusals, lease_facts
@@ -124,6 +125,8 @@ class ControlServer:
         self._transport = transport
         self._refusals = refusals
         self._about = about
+        # Whether somebody asked for the end here, as `leasefs unmount` does.
+        self.asked_to_stop = False
         self._allowed = {0, os.geteuid(), tree_uid}
 
     async def run(self) -> None:
@@ -136,7 +139,8 @@ class ControlServer:
             return await self._handle(request)
         except LedgerUnavailable as error:
             # One that does not answer runs; one that is not there can be started. Asked twice, all act once.
-            if self._revive is None or "waited_s" in error.details:
+            away = not isinstance(error, ProtocolMismatch) and "waited_s" not in error.details
+            if self._revive is None or not away:
                 raise
             await self._revive()
             return await self._handle(request)
@@ -308,6 +312,7 @@ class ControlServer:
 
     def _stop(self, *, lazy: bool) -> None:
         """As a signal would; a second one tells `serve` not to wait for those who use the mount."""
+        self.asked_to_stop = True
         os.kill(os.getpid(), signal.SIGTERM)
         if lazy:
             os.kill(os.getpid(), signal.SIGINT)

@@ -41,6 +41,7 @@ from leasefs.service.exchange import (
 )
 from leasefs.service.requests import Body, Query
 from leasefs.service.routes import Auth, Route, Router
+from leasefs.service.speaking import require_understanding
 from leasefs.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class LedgerApp:
 
     async def _answer(self, scope: Scope, call: Call) -> Answer | EventStream:
         require_peer(call.connection, self._ledger.own_uid)
+        require_understanding(call, scope["path"])
         route, call.params = self._router.find(scope["method"], scope["path"])
         raw = await read_body(call.receive, route.body_limit_bytes)
         authorization = call.header(b"authorization")

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from leasefs.service.stream import StreamHub
     from leasefs.service.writer import LedgerWriter
 
-PROTOCOL = 1
-
 
 @dataclass(frozen=True, slots=True)
 class Ledger:

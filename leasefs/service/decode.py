@@ -33,7 +33,7 @@ def body_of(type_: type[T], raw: bytes) -> T:
     try:
         return _reader(type_).read(raw or b"{}")
     except wire_json.Unreadable as error:
-        raise InvalidRequest(f"the body does not fit: {error}") from error
+        raise _misfit("body", error) from error
 
 
 def query_of(type_: type[T], raw: bytes) -> T:
@@ -54,4 +54,11 @@ def query_of(type_: type[T], raw: bytes) -> T:
             raise InvalidRequest("the query string names a parameter twice")
         return msgspec.convert(fields, type_, strict=False)
     except ValueError as error:  # msgspec's errors are ValueErrors too
-        raise InvalidRequest(f"the query string does not fit: {error}") from error
+        raise _misfit("query string", error) from error
+
+
+def _misfit(what: str, error: ValueError) -> InvalidRequest:
+    # A newer client may send what was added since; by this detail it can say who is to be upgraded.
+    _, marked, field = str(error).partition("unknown field `")
+    details = {"unknown_field": field.partition("`")[0]} if marked else {}
+    return InvalidRequest(f"the {what} does not fit: {error}", **details)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 STATUS = {
     "invalid": 400,
+    "protocol": 400,
     "bad-path": 400,
     "bad-pattern": 400,
     "bad-ttl": 400,

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Muta
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from leasefs.core import protocol
 from leasefs.service import wire_json
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ Send = Callable[[Message], Awaitable[None]]
 
 _JSON = (b"content-type", b"application/json")
 _CLOSE = (b"connection", b"close")
+SPOKEN = (
+    protocol.HEADER.lower().encode("ascii"),
+    protocol.ours(protocol.LEDGER).header.encode("ascii"),
+)
+"""The header that every answer carries."""
 
 
 class HttpProblem(Exception):
@@ -143,7 +149,7 @@ async def send_answer(send: Send, answer: Answer) -> None:
         {
             "type": "http.response.start",
             "status": answer.status,
-            "headers": [*answer.headers, length],
+            "headers": [*answer.headers, length, SPOKEN],
         }
     )
     await send({"type": "http.response.body", "body": answer.body})
@@ -157,6 +163,7 @@ async def send_stream(send: Send, call: Call, stream: EventStream, stall_s: floa
     headers = [
         (b"content-type", b"text/event-stream; charset=utf-8"),
         (b"cache-control", b"no-store"),
+        SPOKEN,
     ]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _REF = "#/components/schemas/{name}"
 _DESCRIPTION = """\
 Leases over globs of a repository. Durations only, never times of a clock. `key` is an idempotency key that the
-caller chooses. Text of paths and globs is UTF-8 with each undecodable byte as a lone surrogate (PEP 383)."""
+caller chooses. Each answer says what is spoken in `Leasefs-Protocol` (1.0; ...); a request may, and one of another major
+version is refused with code `protocol`. Text of paths and globs is UTF-8 with each undecodable byte as a lone surrogate (PEP 383)."""
 
 
 def route(described: tuple[Route[Any, Any], ...]) -> Route[Any, Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from leasefs.service.errors_http import error_body
-from leasefs.service.exchange import Connection, HttpProblem
+from leasefs.service.exchange import SPOKEN, Connection, HttpProblem
 from leasefs.service.wire_json import encode
 
 if TYPE_CHECKING:
@@ -118,7 +118,8 @@ class LedgerProtocol(HttpToolsProtocol):
         body = encode(error_body(HttpProblem(status, code, message)))
         self.transport.write(
             b"HTTP/1.1 %d %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
-            b"connection: close\r\n\r\n%b" % (status, _REASONS[status], len(body), body)
+            b"connection: close\r\n%b: %b\r\n\r\n%b"
+            % (status, _REASONS[status], len(body), *SPOKEN, body)
         )
         self.transport.close()
 

@@ -93,7 +93,7 @@ class Status(Struct, frozen=True):
     """
 
     version: str
-    protocol: int
+    protocol: str
     seq: int
     started_ago_s: float
     sessions: int

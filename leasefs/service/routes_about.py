@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leasefs import __version__
+from leasefs.core import protocol
 from leasefs.core.views import is_live
-from leasefs.service.context import PROTOCOL, Ledger
 from leasefs.service.exchange import Answer, Call, json_answer
 from leasefs.service.replies import Status
 from leasefs.service.routes import Route
 
 if TYPE_CHECKING:
+    from leasefs.service.context import Ledger
     from leasefs.service.requests import Body, Query
 
 
@@ -23,7 +24,7 @@ async def status(ledger: Ledger, call: Call, body: Body, query: Query) -> Answer
     dirty, unlanded = state.uncommitted.counts()
     found = Status(
         version=__version__,
-        protocol=PROTOCOL,
+        protocol=protocol.ours(protocol.LEDGER).protocol,
         seq=state.seq,
         started_ago_s=now_s - ledger.started_at_s,
         sessions=len(state.sessions),
@@ -47,7 +48,7 @@ async def healthz(ledger: Ledger, call: Call, body: Body, query: Query) -> Answe
 
 _STATUS = {
     "version": "0.1.0",
-    "protocol": 1,
+    "protocol": "1.0",
     "seq": 51,
     "started_ago_s": 3600.0,
     "sessions": 3,

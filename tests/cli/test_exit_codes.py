@@ -44,6 +44,7 @@ def test_numbers_are_the_published_ones() -> None:
         "agent-busy": 9,
         "session-ended": 9,
         "mount": 10,
+        "protocol": 11,
     }
     assert published == exit_codes.OF_ERROR
     assert exit_codes.exit_code_of("from-the-future") == exit_codes.UNEXPECTED

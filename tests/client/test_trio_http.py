@@ -69,7 +69,7 @@ def test_one_connection_serves_many_requests(ledger: LedgerProcess) -> None:
         link = link_to(ledger)
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(5):
-            assert (await link.send(api.status(), timeout_s=5))["protocol"] == 1
+            assert (await link.send(api.status(), timeout_s=5))["protocol"] == "1.0"
         assert len(os.listdir("/proc/self/fd")) == before + 1
         link.close()
         assert len(os.listdir("/proc/self/fd")) == before

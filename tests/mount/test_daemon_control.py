@@ -59,7 +59,7 @@ def test_the_ledger_is_asked_through_the_mount(agent: Agent) -> None:
     assert agent.control.send(api.queue(territory)) == {"waiters": []}
     assert agent.control.send(api.who(territory, "src/a"))["leases"][0]["agent"] == "agent-07"
     assert agent.control.send(api.sessions(territory))["sessions"][0]["kind"] == "mount"
-    assert agent.control.send(api.status())["protocol"] == 1
+    assert agent.control.send(api.status())["protocol"] == "1.0"
     session, types = agent.about["session"], ("session-opened", "granted")
     events = agent.control.send(api.events(session=session, types=types))["events"]
     assert [one["event"]["type"] for one in events] == ["session-opened", "granted"]

@@ -284,7 +284,7 @@ def test_status_counts(serving: Any) -> None:
                 "lapsed": 1,
                 "waiters": 1,
             }
-            assert (status["protocol"], status["started_ago_s"]) == (1, 95.0)
+            assert (status["protocol"], status["started_ago_s"]) == ("1.0", 95.0)
             assert status["territories"] == ["t"]
             health = await bob.ask("GET", "/healthz")
             assert (health.status, health.body) == (200, b"ok\n")

@@ -11,6 +11,7 @@ from leasefs.client import api, paths
 from leasefs.client.address import parse_url
 from leasefs.client.blocking import Link
 from leasefs.core.errors import LeasefsError, LedgerUnavailable
+from leasefs.core.protocol import MAJOR, MINOR
 from leasefs_cli.checks.finding import FAIL, OK, WARN, Finding
 from leasefs_cli.server_process import listener_pid
 
@@ -71,6 +72,14 @@ def ledger() -> Finding:
         return Finding(FAIL, "ledger", error.message, advice)
     except LeasefsError as error:
         return Finding(FAIL, "ledger", error.message, "")
+    if not str(said["protocol"]).startswith(f"{MAJOR}."):
+        return Finding(
+            FAIL,
+            "ledger",
+            f"{url} speaks leasefs protocol {said['protocol']} (leasefs {said['version']}), this is "
+            f"leasefs {__version__} with {MAJOR}.{MINOR}: they do not understand each other",
+            "upgrade the older one; `leasefs ledger stop` ends that ledger whatever it speaks",
+        )
     if said["version"] != __version__:
         return Finding(
             WARN,
