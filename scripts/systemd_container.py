@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SUITE = "bookworm"
 MIRROR = os.environ.get("LEASEFS_TRIAL_MIRROR", "http://deb.debian.org/debian")
-PACKAGES = "python3,python3-venv,fuse3,git,systemd,systemd-sysv,dbus,procps"
+PACKAGES = "python3,python3-venv,fuse3,git,systemd,systemd-sysv,libpam-systemd,dbus,dbus-user-session,procps"
 BOOT_TIMEOUT_S = 120.0
 RUN_TIMEOUT_S = 180.0
 

@@ -185,12 +185,17 @@ class Lessee:
             nursery.start_soon(self.delegations.run)
             nursery.start_soon(self.downgrades.run)
 
-    async def end(self, within_s: float = 2.0) -> None:
-        """End the session, its leases are free at once; given up after `within_s`."""
+    async def end(self, within_s: float = 2.0, *, keep: bool = False) -> None:
+        """End the session, its leases are free at once; given up after `within_s`.
+
+        With `keep` only our side of it ends: its leases run out, or end when the agent's next session begins.
+        """
         self._trust.lost_all("the session has ended")
         with trio.move_on_after(within_s):
             try:
                 await self._refusals.flush()
+                if keep:
+                    return
                 await self._send(api.end_session(self.session))
             except LeasefsError as error:
                 log.warning("the session could not be ended: %s", error.message)

@@ -33,6 +33,7 @@ from leasefs.mount.control_http import listen, serve_http
 from leasefs.mount.control_server import ControlServer, refusal
 from leasefs.mount.delegating import Delegating
 from leasefs.mount.foreign_writes import ForeignWrites
+from leasefs.mount.kept_leases import KeptLeases
 from leasefs.mount.mountpoint import MountOptions, check
 from leasefs.mount.over_dead import entered
 from leasefs.mount.recall_hook import RecallHook
@@ -106,7 +107,9 @@ async def _run(
     )
     lessee = Lessee(identity, credentials, link, BoottimeClock(), revive)
     about = _about(options, identity, credentials.session, url, control_socket(tree.owner_uid))
+    kept = KeptLeases(lessee, link, wanted=config.keep_leases)
     try:
+        await kept.look()
         await lessee.open(replace=config.replace)
     except LedgerUnavailable:
         if revive is None:
@@ -144,6 +147,7 @@ async def _run(
             )
             control.claimed = unleased.claimed_on_purpose
             control.take_back = unleased.take_back
+            kept.gives_back = lambda: control.asked_to_stop
             async with git_told(options.entry, wanted=config.fsmonitor) as about["fsmonitor"]:
                 await _serve_all(
                     options,
@@ -158,11 +162,12 @@ async def _run(
                     recalling,
                     delegating,
                     Supervised(told, options.mountpoint, partial(status_line, lessee, work)),
+                    kept,
                 )
             await work.end()
     finally:
         with trio.CancelScope(shield=True):
-            await lessee.end()
+            await lessee.end(keep=kept.keeps)
         link.close()
 
 
@@ -179,6 +184,7 @@ async def _serve_all(
     recalling: Recalling,
     delegating: Delegating,
     supervised: Supervised,
+    kept: KeptLeases,
 ) -> None:
     listener = listen(parse_url(about["control"]).socket_path, control.tree_uid)
     with contextlib.ExitStack() as until_the_end:
@@ -188,6 +194,7 @@ async def _serve_all(
             until_the_end.enter_context(registered(about))
             ready(about)
             supervised.mounted()
+            nursery.start_soon(kept.claim_again)
 
         def redirected(paths: list[str]) -> None:
             about["redirects"] = paths

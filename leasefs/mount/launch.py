@@ -30,7 +30,7 @@ class MountConfig(NamedTuple):
     `fsmonitor` lets git ask the mount what changed; `redirects` serves scratch directories natively.
     `unleased` is what becomes of writes that no lease covers, one of `leasefs.core.unleased_policy.WORDS`, and `wait_s`
     how long they wait; empty and None leave it to `.leasefs.toml`. `on_recall` is run by a shell at each recall.
-    `over_dead` mounts over a dead mount that is there, instead of refusing.
+    `over_dead` mounts over a dead mount that is there, instead of refusing. `keep_leases` keeps them over a restart.
     """
 
     source: str
@@ -46,6 +46,7 @@ class MountConfig(NamedTuple):
     wait_s: float | None = None
     on_recall: str = ""
     over_dead: bool = False
+    keep_leases: bool = False
 
     def encode(self) -> bytes:
         """The bytes that `decode` reads."""

@@ -52,7 +52,9 @@ class Place:
         self.notify.settimeout(TIMEOUT_S)
         self.processes: list[subprocess.Popen[bytes]] = []
 
-    def start(self, *, count: str = "1", watchdog_usec: int = 0) -> subprocess.Popen[bytes]:
+    def start(
+        self, *options: str, count: str = "1", watchdog_usec: int = 0
+    ) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "NOTIFY_SOCKET": str(self.notify.getsockname())}
         if watchdog_usec:
             environment["WATCHDOG_USEC"] = str(watchdog_usec)
@@ -65,6 +67,7 @@ class Place:
             count,
             "--store",
             self.store,
+            *options,
         ]
         process = subprocess.Popen(command, pass_fds=[fd], env=environment, stderr=subprocess.PIPE)
         self.processes.append(process)
@@ -119,6 +122,15 @@ def test_who_connects_between_two_ledgers_waits_for_the_next(place: Place) -> No
         place.start()
         assert early.recv(4096).startswith(b"HTTP/1.1 200 ")
     assert place.seq() > before
+
+
+def test_an_idle_one_ends_well_and_leaves_its_socket(place: Place) -> None:
+    first = place.start("--idle-s", "0.2")
+    place.heard("READY=1")
+    assert first.wait(TIMEOUT_S) == 0
+    place.start()
+    place.heard("READY=1")
+    assert place.seq() >= 1
 
 
 def test_a_ledger_that_is_killed_leaves_its_socket_to_the_next(place: Place) -> None:

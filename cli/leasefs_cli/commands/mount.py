@@ -109,6 +109,12 @@ from leasefs_cli.teaching import json_option, teaching_command
     help="Mount also where a dead mount is. Root mounts over it, so that the tree stays closed all the while; "
     "anyone else clears it first.",
 )
+@click.option(
+    "--keep-leases",
+    is_flag=True,
+    help="Keep leases over a restart: a stop by signal leaves them to run out instead of giving them back, and a mount "
+    "claims again what its agent's last session still held. `leasefs unmount` gives them back all the same.",
+)
 @click.option("--foreground", is_flag=True, help="Stay, and write messages to stderr.")
 @json_option
 def command(
@@ -124,6 +130,7 @@ def command(
     wait_s: float | None,
     on_recall: str | None,
     over_dead: bool,
+    keep_leases: bool,
     foreground: bool,
     as_json: bool,
 ) -> int:
@@ -153,6 +160,7 @@ def command(
         wait_s=wait_s,
         on_recall=os.environ.get("LEASEFS_ON_RECALL", "") if on_recall is None else on_recall,
         over_dead=over_dead,
+        keep_leases=keep_leases,
     )
     _refuse_silent(config.mountpoint)
     if foreground:
