@@ -124,9 +124,24 @@ def tick(draft: Draft, command: Tick) -> Decision:
             _quiet_session(draft, session)
     for lease_id in command.leases:
         lease = draft.state.leases.get(lease_id)
-        if lease is not None and (lease.lapsed(draft.now_s) or not overdue(draft, lease)):
+        if lease is None:
+            continue
+        if lease.lapsed(draft.now_s) or not overdue(draft, lease):
             _overdue_lease(draft, lease)
+        else:
+            _open_ground_of_shells(draft, lease)
     return draft.done(Done())
+
+
+def _open_ground_of_shells(draft: Draft, lease: Lease) -> None:
+    """What was just revoked of a session that fences nobody's writes need not stay closed until its TTL ends.
+
+    No mount trusts it, and a shell that claims and is gone would never hear that it has to drop it.
+    """
+    session = draft.state.sessions.get(lease.claim.session)
+    lease = draft.state.leases[lease.id]
+    if lease.revoked_by and session is not None and session.kind == "shell":
+        _expire(draft, lease, f"revoked by {lease.revoked_by}")
 
 
 def _overdue_lease(draft: Draft, lease: Lease) -> None:

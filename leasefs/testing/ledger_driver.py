@@ -62,10 +62,7 @@ class LedgerDriver:
             agent=agent,
             harness="shell",
             territory="t",
-            kind="mount",
-            host="host",
-            pid=1,
-            **more,
+            **({"kind": "mount", "host": "host", "pid": 1} | more),
         )
         return self.run(command)
 

@@ -88,7 +88,7 @@ def test_a_recall_that_is_not_answered_is_a_revocation_at_its_deadline(serving: 
 
     async def main() -> None:
         async with serving() as ledger:
-            ann, bob = await ledger.agent("ann"), await ledger.agent("bob")
+            ann, bob = await ledger.agent("ann"), await ledger.agent("bob", kind="mount")
             held = (await _send(bob, api.claim(["src/**"], key="k")))["lease"]
             wish = api.claim(["src/a"], key="k", wait=True, priority=20, recall_within_s=30.0)
             waits = (await _send(ann, wish))["lease"]

@@ -275,3 +275,18 @@ def test_a_restart_keeps_recalls(ledger: LedgerDriver) -> None:
     ledger.run(StartLedger("s", "boot"))
     assert recall_of(ledger, low) is not None
     assert not any(isinstance(one.event, Recalled) for one in ledger.last_events)
+
+
+def test_a_shell_that_never_hears_of_it_keeps_no_ground_closed(ledger: LedgerDriver) -> None:
+    """P7: a recall is over at its deadline. No mount trusts a shell's lease, so it need not run out first (P3)."""
+    ledger.open("d", kind="shell")
+    low = ledger.claim("d", "x", ttl_s=1800)
+    high = ledger.claim("b", "x", wait=True, priority=1, recall_within_s=10)
+    ledger.pass_s(9)
+    assert ledger.look(high).state == "waiting"
+    ledger.pass_s(1)
+    assert (ledger.look(high).state, ledger.look(low).state) == ("granted", "ended")
+    (back,) = ledger.state.waiters.values()
+    assert back.resumes == low.lease
+    ledger.release("b", high.lease)
+    assert back.id in ledger.state.leases
