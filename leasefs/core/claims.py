@@ -220,7 +220,7 @@ def _place(draft: Draft, wanted: Claim, found: Obstacles, key: str, request: str
         trial.emit(Queued(wanted, behind, key, request, eta_s, ahead))
         recall_for(trial, wanted)
     else:
-        take(trial, wanted, key, request)
+        take(trial, wanted, key, request, lapsed=found.before.lapsed)
     if found:
         cycle = cycle_through(trial.state, wanted.session, draft.now_s)
     else:

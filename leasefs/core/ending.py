@@ -21,7 +21,8 @@ def returns_to(state: State, lease: Lease) -> str:
 
 def expire(draft: Draft, lease: Lease, reason: str) -> None:
     """A lease ends against its holder's wish: its token is fenced."""
-    back = returns_to(draft.state, lease)
+    # As it is now: what it was carved out of may have ended a moment ago, in this very decision.
+    back = returns_to(draft.state, draft.state.leases[lease.id])
     draft.emit(Expired(lease.id, lease.claim.agent, lease.token, reason, returns_to=back))
 
 

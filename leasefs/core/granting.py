@@ -20,17 +20,26 @@ if TYPE_CHECKING:
 
 
 def take(
-    draft: Draft, wanted: Claim, key: str = "", request: str = "", *, asked_by: str = ""
+    draft: Draft,
+    wanted: Claim,
+    key: str = "",
+    request: str = "",
+    *,
+    asked_by: str = "",
+    lapsed: list[Lease] | None = None,
 ) -> None:
-    """Grant `wanted`, fencing the lapsed leases whose ground it takes (P5).
+    """Grant `wanted`, fencing the `lapsed` leases whose ground it takes (P5); None: they are still to be found.
 
     Ground of theirs, or of what it replaces, that it does not take goes to whoever waits for it.
     """
-    ended = [lease for lease, _ in conflicting_leases(draft.state, wanted)]
+    if lapsed is None:
+        lapsed = [lease for lease, _ in conflicting_leases(draft.state, wanted)]
+    ended = list(lapsed)
     for lease in ended:
         reason = f"lapsed, then taken by {wanted.agent}"
         expire(draft, lease, reason)
-    ended += _end_replaced(draft, wanted)
+    if wanted.replaces:
+        ended += _end_replaced(draft, wanted)
     notes = notes_for(draft.state, wanted)
     draft.emit(Granted(wanted, key, request, notes, asked_by))
     asks_no_more(draft, wanted)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from leasefs.core.state import State
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Obstacles:
     """All that a claim must wait for. `held_back` is why admission stops it, if nothing else does."""
 

@@ -19,7 +19,7 @@ full territory wait for is let in above its limits (`leasefs.core.admission`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -117,12 +117,13 @@ def preceding_waiters(state: State, claim: Claim) -> Iterator[Claim]:
         yield from line.waiters
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Standing:
-    """What a claim must wait for: leases by grant, and how many waiters; the first of both are told in full."""
+    """What a claim must wait for: leases by grant, and waiters. `lapsed` leases are in its way, but do not stop it."""
 
     leases: list[tuple[Lease, Met]]
     lines: list[Line]
+    lapsed: list[Lease] = field(default_factory=list)
 
     @property
     def waiters(self) -> int:
@@ -160,18 +161,14 @@ def _meets(glob: Glob, claim: Claim) -> bool:
     return first_overlap((glob,), globs_of(claim.globs)) is not None
 
 
-def standing(state: State, claim: Claim, now_s: float) -> Standing:
-    """Everything that `claim` must wait for now, admission aside."""
-    return Standing(holders_before(state, claim, now_s), lines_before(state, claim))
-
-
-def holders_before(state: State, claim: Claim, now_s: float) -> list[tuple[Lease, Met]]:
-    """The leases that `claim` must wait for now, by grant."""
-    leases = [
-        (lease, met) for lease, met in conflicting_leases(state, claim) if not lease.lapsed(now_s)
-    ]
-    leases.sort(key=lambda item: item[0].token)
-    return leases
+def standing(state: State, claim: Claim, now_s: float, lines: list[Line] | None = None) -> Standing:
+    """Everything that `claim` must wait for now, admission aside; `lines` of waiters, if they are known."""
+    found = list(conflicting_leases(state, claim))
+    live = [item for item in found if not item[0].lapsed(now_s)]
+    live.sort(key=lambda item: item[0].token)
+    lapsed = [lease for lease, _ in found if lease.lapsed(now_s)]
+    before = lines_before(state, claim) if lines is None else lines
+    return Standing(live, before, lapsed)
 
 
 def is_blocked(state: State, claim: Claim, now_s: float) -> bool:

@@ -14,7 +14,7 @@ from leasefs.core.estimating import AT_ONCE, Estimate, after_holders, and_then, 
 from leasefs.core.globs import globs_of
 from leasefs.core.lease import Mode
 from leasefs.core.overlap import first_overlap
-from leasefs.core.queue import Line, Met, Standing, holders_before, rank
+from leasefs.core.queue import Line, Met, Standing, rank, standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +79,7 @@ def in_order(
         end = and_then(state, begins, claim)
         own.ends.append((claim.session, end))
         own.last_end = later(own.last_end, end)
-        yield claim, Standing(holders_before(state, claim, now_s), before), begins
+        yield claim, standing(state, claim, now_s, before), begins
 
 
 def _alike(claim: Claim) -> _Alike:

@@ -29,10 +29,10 @@ def test_claims_alone() -> None:
 @pytest.mark.slow
 def test_promises_hold_over_long_random_histories() -> None:
     """The same, for longer; a failure here is not shrunk, that takes too long."""
-    run_machine(Operating, examples=1000, steps=150, phases=(Phase.generate,))
+    run_machine(Operating, examples=600, steps=150, phases=(Phase.generate,))
 
 
 @pytest.mark.slow
 def test_without_limits_over_long_random_histories() -> None:
     """Limits make most claims wait for them alone: without, the rest is tried further."""
-    run_machine(Scheduling, examples=700, steps=150, phases=(Phase.generate,))
+    run_machine(Scheduling, examples=400, steps=150, phases=(Phase.generate,))

@@ -131,6 +131,20 @@ def test_the_giver_hears_that_it_is_back(ledger: LedgerDriver) -> None:
     assert ledger.look(parent).delegated == ()
 
 
+def test_whoever_gets_it_back_hears_also_when_several_end_together(ledger: LedgerDriver) -> None:
+    """A part of a part goes back to what is left above it."""
+    parent = ledger.claim("a", "src/**", ttl_s=1800)
+    child = delegate(ledger, "a", parent, "src/t/**", "b", ttl_s=10)
+    grandchild = delegate(ledger, "b", child, "src/t/u", "c", ttl_s=10)
+    ledger.now_s += 11
+    ledger.claim("a", "src/t/*")
+    expired = [one.event for one in ledger.last_events if isinstance(one.event, Expired)]
+    assert {one.lease: one.returns_to for one in expired} == {
+        child.lease: "session-a",
+        grandchild.lease: "session-a",
+    }
+
+
 def test_a_parent_lasts_as_long_as_its_parts(ledger: LedgerDriver) -> None:
     parent = ledger.claim("a", "src/**", ttl_s=30)
     child = delegate(ledger, "a", parent, "src/t", "b", ttl_s=60)
