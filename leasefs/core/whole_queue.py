@@ -65,12 +65,17 @@ def in_order(
     for claim in waiting:
         lines.setdefault(_alike(claim), _Line()).add(claim)
     near: dict[_Alike, list[tuple[Met, _Line]]] = {}
+    free: dict[tuple[str, ...], Estimate | None] = {}
     for claim in waiting:
         alike = _alike(claim)
         if alike not in near:
             near[alike] = _meeting(state, claim, lines)
-        own, begins = lines[alike], after_holders(state, claim, now_s)
-        before: list[Line] = []
+        own, before = lines[alike], list[Line]()
+        found = standing(state, claim, now_s, before)
+        holders = tuple(lease.id for lease, _ in found.leases)
+        if holders not in free:
+            free[holders] = after_holders(state, claim, now_s)
+        begins = free[holders]
         for met, line in near[alike]:
             first = line.before(claim)
             if first:
@@ -79,7 +84,7 @@ def in_order(
         end = and_then(state, begins, claim)
         own.ends.append((claim.session, end))
         own.last_end = later(own.last_end, end)
-        yield claim, standing(state, claim, now_s, before), begins
+        yield claim, found, begins
 
 
 def _alike(claim: Claim) -> _Alike:

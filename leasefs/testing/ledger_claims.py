@@ -292,6 +292,8 @@ class Claiming(LedgerMachine):
     def renewed(self, session: str, answer: HeartbeatAnswer, sent_s: float) -> None:
         """The answer to a heartbeat arrived."""
         for item in answer.renewed:
+            if self.is_given_up(item.lease):
+                continue
             until_s = sent_s + item.ttl_s - trust_margin_s(item.ttl_s)
             claim = self.state.leases[item.lease].claim
             old_s = self.trust_s.get((session, item.lease), (0.0, claim))[0]

@@ -122,10 +122,14 @@ class LedgerMachine(RuleBasedStateMachine, EventChecks):
 
     def trust(self, session: str, answer: LeaseAnswer, sent_s: float) -> None:
         """A holder has heard that it holds."""
-        if answer.state == "granted":
+        if answer.state == "granted" and not self.is_given_up(answer.lease):
             claim = self.state.leases[answer.lease].claim
             until_s = sent_s + answer.ttl_s - trust_margin_s(answer.ttl_s)
             self.trust_s[session, answer.lease] = (until_s, claim)
+
+    def is_given_up(self, lease: str) -> bool:
+        """Whether an upgrade waits to replace a lease: then its holder counts on it no more."""
+        return any(waiter.replaces == lease for waiter in self.state.waiters.values())
 
     def held(self, session: str) -> list[str]:
         """What a session holds."""
