@@ -11,6 +11,7 @@ import contextlib
 import functools
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,6 +29,8 @@ from leasefs.testing.mock_time import MockTime
 
 if TYPE_CHECKING:
     from leasefs.core.held import HeldLease
+
+pytestmark = pytest.mark.slow
 
 AGENTS = ("ada", "bo", "cy")
 PATHS = (b"a/x", b"a/b/x", b"a/b/c/x", b"z")
