@@ -1,0 +1,1 @@
+"""Man pages and completion files, made from the command line's own help."""
