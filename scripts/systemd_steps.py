@@ -225,6 +225,7 @@ class Trial(Played):
 
     def reboot(self) -> None:
         print("reboot")
+        self.claim("ann", "src/**")
         before = max(token for _, token in self.held().values())
         self.inside.reboot()
         for agent in AGENTS:
