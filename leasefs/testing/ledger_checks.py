@@ -56,7 +56,9 @@ class EventChecks:
             return
         if sight.is_full(claim.territory):
             assert sight.goes_above_limits(claim), "P7: a full territory lets in whom it must, only"
-        elif not Sight(self.state, recorded.at_s).has_lapsed_unseen(claim.territory):
+        elif claim.territory in state.admission and not Sight(
+            self.state, recorded.at_s
+        ).has_lapsed_unseen(claim.territory):
             replaced = self.state.leases.get(claim.replaces)
             first = [
                 one
