@@ -12,7 +12,7 @@ from statistics import median, quantiles
 from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.core.admission import hold_ends_at_s
-from leasefs.core.holds import hold_keys
+from leasefs.core.holds import PRESSED, WANTED, hold_keys, wanted_from_s
 from leasefs.core.queue import conflicting_leases, lines_before, preceding_waiters, rank
 
 if TYPE_CHECKING:
@@ -142,12 +142,27 @@ def _remaining(state: State, lease: Lease, now_s: float) -> Estimate | None:
         left_s = lease.expires_at_s - now_s
         return Estimate(left_s, 0.0, left_s, 0)
     most_s = _at_most(state, lease, now_s)
-    held_s = now_s - lease.granted_at_s
-    for samples in () if lease.claim.frozen_by else _samples(state, lease.claim):
-        longer = [sample - held_s for sample in samples if sample > held_s]
-        if longer:
-            return _bounded(_spread(tuple(longer)), most_s)
+    if not lease.claim.frozen_by:
+        wanted_s = wanted_from_s(state, lease)
+        by_hold = _left(state, lease.claim, "", now_s - lease.granted_at_s)
+        by_wish = _left(state, lease.claim, WANTED, 0.0 if wanted_s is None else now_s - wanted_s)
+        sure = [one for one in (by_hold, by_wish) if one is not None]
+        if sure:
+            return _bounded(min(sure, key=_width_s), most_s)
     return None if most_s is None else Estimate(most_s, 0.0, most_s, 0)
+
+
+def _left(state: State, claim: Claim, kind: str, passed_s: float) -> Estimate | None:
+    """What is left after so long, from those of this kind that took longer."""
+    for samples in _samples(state, claim, kind):
+        longer = tuple(sample - passed_s for sample in samples if sample > passed_s)
+        if longer:
+            return _spread(longer)
+    return None
+
+
+def _width_s(one: Estimate) -> float:
+    return one.high_s - one.low_s
 
 
 def _at_most(state: State, lease: Lease, now_s: float) -> float | None:
@@ -172,18 +187,19 @@ def _typical(state: State, claim: Claim) -> Estimate | None:
     """How long a claim is held once it is granted."""
     if claim.frozen_by:
         return Estimate(claim.ttl_s, 0.0, claim.ttl_s, 0) if claim.ttl_s < _NO_END_S else None
-    for samples in _samples(state, claim):
-        return _spread(samples)
+    for kind in (PRESSED, ""):
+        for samples in _samples(state, claim, kind):
+            return _spread(samples)
     return None
 
 
-def _samples(state: State, claim: Claim) -> Iterator[tuple[float, ...]]:
-    """What is remembered, the most specific first."""
+def _samples(state: State, claim: Claim, kind: str) -> Iterator[tuple[float, ...]]:
+    """What is remembered of this kind, the most specific first."""
     if claim.territory not in state.holds:
         return
     for key in hold_keys(claim):
-        samples = state.holds.get(key, ())
-        if len(samples) >= (1 if key == claim.territory else _ENOUGH):
+        samples = state.holds.get(key + kind, ())
+        if len(samples) >= (1 if key == claim.territory and not kind else _ENOUGH):
             yield samples
 
 

@@ -261,14 +261,14 @@ def _without_waiter(state: State, id_: str) -> State:
 
 def _without_lease(state: State, id_: str, at_s: float) -> State:
     lease = state.leases[id_]
-    claim = lease.claim
+    claim, before = lease.claim, state
     state = scheduling.without_lease(state, lease)
     return replace(
         state,
         leases=state.leases.delete(id_),
         held=state.held.removing(claim.territory, globs_of(claim.globs), id_),
         of_session=_without_id(state, claim.session, id_),
-        holds=with_hold(state.holds, lease, at_s),
+        holds=with_hold(before, lease, at_s),
     )
 
 

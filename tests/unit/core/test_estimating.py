@@ -140,3 +140,43 @@ def test_a_long_queue_is_estimated_too(ledger: LedgerDriver) -> None:
         last = wait(ledger, f"w{number}", "x")
     assert last.eta_s == 600
     assert waiters(ledger.state, "t", ledger.now_s)[-1].eta_s == 600
+
+
+def give_way(ledger: LedgerDriver, idle_s: float, after_s: float) -> None:
+    """`a` holds what it does not need, and lets go soon after `b` asks for it; then `b` holds it for 7 s."""
+    lease = ledger.claim("a", "x", ttl_s=3600)
+    ledger.now_s += idle_s
+    waiting = wait(ledger, "b", "x")
+    ledger.now_s += after_s
+    ledger.release("a", lease.lease)
+    ledger.now_s += 7
+    ledger.release("b", waiting.lease)
+
+
+def test_a_holder_that_gives_way_when_asked_is_told_from_one_that_does_not(
+    ledger: LedgerDriver,
+) -> None:
+    for idle_s in (5, 100, 400, 30):
+        give_way(ledger, idle_s, 2)
+    ledger.claim("a", "x", ttl_s=3600)
+    ledger.now_s += 50
+    told = wait(ledger, "b", "x")
+    assert (told.eta_s, told.eta_from) == (2, 4), "from the first waiter on"
+    ledger.now_s += 1
+    assert ledger.look(told).eta_s == 1
+
+
+def test_who_stands_between_holds_as_long_as_one_that_is_waited_for(ledger: LedgerDriver) -> None:
+    for _ in range(4):
+        lease = ledger.claim("a", "x", ttl_s=3600)
+        first, second = wait(ledger, "b", "x"), wait(ledger, "c", "x")
+        ledger.now_s += 10
+        ledger.release("a", lease.lease)
+        ledger.now_s += 3  # `c` waits for `b` from the grant on
+        ledger.release("b", first.lease)
+        ledger.now_s += 100  # and nobody for `c`
+        ledger.release("c", second.lease)
+        hold(ledger, "b", "x", 500)
+    ledger.claim("a", "x", ttl_s=3600)
+    wait(ledger, "b", "x")
+    assert wait(ledger, "c", "x").eta_s == 13
