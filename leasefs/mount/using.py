@@ -40,7 +40,7 @@ class _User:
 class Using:
     """Serves `POST /v1/mount/uses`: a stream of events, which is a use for as long as it is open.
 
-    Its events are `using` and `lapsed`, `recalled`, `yielded` and `back`; `lost` is the last.
+    Its events are `using` and `lapsed`, `recalled` and `recall-ended`, `yielded` and `back`; `lost` is the last.
     """
 
     def __init__(self, lessee: Lessee) -> None:
@@ -74,7 +74,7 @@ class Using:
             yield StreamEvent(0, "yielded", {**data, "reason": recall.words()})
             if not await self._is_back(recall):
                 break
-            user.lease_id, user.said = recall.again, ""
+            user.lease_id, user.said, user.recalled = recall.again, "", ()
             yield StreamEvent(0, "back", {"lease": user.lease_id})
         reason = lessee.why_ended(user.lease_id) or "it ended"
         yield StreamEvent(0, "lost", {"lease": user.lease_id, "token": token, "reason": reason})
@@ -88,6 +88,9 @@ class Using:
                 user.said = state
                 yield StreamEvent(0, state, {"lease": user.lease_id, "token": token})
             recall = lessee.recalls.of(user.lease_id)
+            if recall is None and user.recalled:
+                user.recalled = ()
+                yield StreamEvent(0, "recall-ended", {"lease": user.lease_id})
             if recall is not None and _asked(recall) != user.recalled:
                 user.recalled = _asked(recall)
                 yield StreamEvent(0, "recalled", _recalled(recall, lessee.now_s()))

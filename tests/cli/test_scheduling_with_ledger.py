@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import subprocess
 import sys
@@ -61,6 +62,27 @@ def line_of(stream: IO[str] | None) -> str:
     assert stream is not None
     assert select.select([stream], [], [], DEADLINE_S)[0], "no line came"
     return stream.readline()
+
+
+class Told:
+    """What a process says on stderr, read past what Python would keep to itself."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        self._fd = process.stderr.fileno()
+        self._text = b""
+
+    def until(self, words: str) -> None:
+        """Read on until `words` were said."""
+        while words.encode() not in self._text:
+            assert select.select([self._fd], [], [], DEADLINE_S)[0], f"not said: {words}"
+            chunk = os.read(self._fd, 4096)
+            assert chunk, self._text
+            self._text += chunk
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def claim(installed: Any, *arguments: str) -> str:
@@ -171,6 +193,54 @@ def test_run_tells_its_command_of_a_recall(start: Any, installed: Any, repo: Pat
     assert code == 40
     assert f"leasefs: {lease['lease']} is recalled by " in err
     assert "(the release): yield within" in err
+
+
+def test_run_outside_of_a_mount_stands_still_until_the_ground_is_back(
+    start: Any, installed: Any, repo: Path
+) -> None:
+    """It hears by push, however short the recall; what came back is what it releases in the end."""
+    script = "echo $$ > pid; touch ready; while ! test -e done; do sleep 0.05; done"
+    running = start(
+        *("run", "--agent", "loop", "--claim", "src/**", "--priority", "background"),
+        *("--on-recall", "STOP", "--", "sh", "-c", script),
+    )
+    eventually((repo / "ready").exists)
+    granted = claim(installed, "src/x.py", "--agent", "ann", "--priority", "human")
+    told = Told(running)
+    told.until("is recalled by ann (ann claimed src/x.py as ")
+    told.until(
+        "nothing keeps it from writing there (it is in no mount) until the ground comes back"
+    )
+    pid = int((repo / "pid").read_text())
+    eventually(lambda: state_of(pid) == "T")
+    assert installed("release", granted, "--agent", "ann").code == 0
+    told.until("the ground is back, as ")
+    eventually(lambda: state_of(pid) != "T")
+    (repo / "done").touch()
+    code, _, err = ended(running)
+    assert (code, err) == (0, "")
+    assert json.loads(installed("leases", "--json").out)["leases"] == []
+
+
+def test_run_goes_on_when_what_it_was_stopped_for_does_not_come(
+    start: Any, installed: Any, repo: Path
+) -> None:
+    script = "echo $$ > pid; touch ready; while ! test -e done; do sleep 0.05; done"
+    running = start(
+        *("run", "--agent", "loop", "--claim", "src/**", "--on-recall", "STOP"),
+        *("--", "sh", "-c", script),
+    )
+    eventually((repo / "ready").exists)
+    urgent = start("claim", "src", "--agent", "ann", "--priority", "urgent", "--recall", "10m")
+    told = Told(running)
+    told.until("is recalled by ann")
+    pid = int((repo / "pid").read_text())
+    eventually(lambda: state_of(pid) == "T")
+    urgent.terminate()
+    told.until("need not be given up any more")
+    eventually(lambda: state_of(pid) != "T")
+    (repo / "done").touch()
+    assert ended(running)[0] == 0
 
 
 def test_a_part_is_delegated_and_comes_back(installed: Any, repo: Path) -> None:

@@ -142,6 +142,26 @@ def test_a_person_stops_a_loop_cold_and_it_goes_on_afterwards(
     assert loop.process.wait(timeout=DEADLINE_S) == 0
 
 
+def test_a_loop_that_was_stopped_for_a_claim_goes_on_when_that_is_withdrawn(
+    mount: Any, start: Any, installed: Any, tmp_path: Path
+) -> None:
+    loops, anns = mount("loop"), mount("ann")
+    script = "exec 3>> src/x.py; echo $$ > ../pid; while [ ! -e ../stop ]; do sleep 0.02; done"
+    loop = start(
+        *("run", "--claim", "src", "--on-recall", "STOP", "--", "sh", "-c", script), cwd=loops
+    )
+    eventually((tmp_path / "pid").exists)
+    timed_out = installed(
+        *("claim", "src", "--priority", "urgent", "--recall", "10m", "--wait", "1s"), cwd=anns
+    )
+    assert timed_out.code == 4
+    loop.line_with("need not be given up any more")
+    pid = int((tmp_path / "pid").read_text())
+    eventually(lambda: state_of(pid) != "T")
+    (tmp_path / "stop").touch()
+    assert loop.process.wait(timeout=DEADLINE_S) == 0
+
+
 def test_a_planner_gives_a_part_to_its_worker_and_has_it_back(mount: Any, installed: Any) -> None:
     plans, works = mount("planner"), mount("worker")
     id_ = installed("claim", "src", cwd=plans).out.strip()

@@ -83,24 +83,28 @@ def command(
     Signals are passed on, and the exit code is the command's.
 
     If a lease is lost meanwhile (revoked, or taken after a long sleep of the machine) this is told on
-    stderr and the command runs on: what it writes there is refused by the mount.
+    stderr and the command runs on: what it writes there is refused by the mount; outside of a mount nothing
+    keeps it from writing, so let --on-recall stop it.
 
     If a lease is recalled, that is told on stderr too: by whom, why, until when, and how to ask for more time. It is
     given up when no file is open for writing there and all is committed, at the deadline at the latest, and comes
     back by itself afterwards.
     """
+    program = os.path.basename(command_line[0])
     if not globs:
         place = acting_place(agent)
-        return _run(place, _held(place), command_line, on_recall)
+        return _run(Keeper(place, _held(place), program, on_recall), command_line)
     wanted = wish_of(globs, wish)
     ground = ground_here(agent)
     meanings = understood(ground.roots, wanted)
     place = ground.enter()
     with claimed(place, wanted, meanings, quiet=False, as_json=as_json) as granted:
+        keeper = Keeper(place, [granted.lease], program, on_recall)
         try:
-            return _run(place, [granted.lease], command_line, on_recall)
+            return _run(keeper, command_line)
         finally:
-            _give_back(place, granted)
+            by_now = {**granted.lease, "lease": keeper.latest(granted.lease["lease"])}
+            _give_back(place, granted._replace(lease=by_now))
 
 
 def _held(place: Place) -> list[api.Body]:
@@ -113,13 +117,7 @@ def _held(place: Place) -> list[api.Body]:
     return held
 
 
-def _run(
-    place: Place,
-    leases: list[api.Body],
-    command_line: tuple[str, ...],
-    on_recall: signal.Signals | None,
-) -> int:
-    keeper = Keeper(place, leases, os.path.basename(command_line[0]), on_recall)
+def _run(keeper: Keeper, command_line: tuple[str, ...]) -> int:
     try:
         return run_child(command_line, keeper.start)
     finally:
