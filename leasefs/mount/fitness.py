@@ -12,7 +12,7 @@ import trio
 
 from leasefs.core.policy import Place
 from leasefs.mount.gate import Wanting
-from leasefs.mount.mountinfo import mounts
+from leasefs.mount.mountinfo import mounts, not_left_behind
 from leasefs.mount.surveying import names_outside, survey
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ async def _settled(ask: Callable[[], Place]) -> Place:
 
 async def _holds_mounts(redirect: Redirect) -> bool:
     text = os.readlink(b"/proc/self/fd/%d" % redirect.lower_fd)
-    listed = await trio.to_thread.run_sync(mounts)
+    listed = not_left_behind(await trio.to_thread.run_sync(mounts))
     return any((mount.mountpoint + b"/").startswith(text + b"/") for mount in listed)
 
 

@@ -15,7 +15,7 @@ _OCTAL = re.compile(rb"\\([0-7]{3})")
 class Mount:
     """One mount. `device` is major:minor as in the file; paths have their escapes undone.
 
-    `root` is which directory of its file system is mounted.
+    `root` is which directory of its file system is mounted, `parent_id` the mount that it is mounted on.
     """
 
     mount_id: int
@@ -24,6 +24,7 @@ class Mount:
     filesystem: str
     source: bytes
     root: bytes = b"/"
+    parent_id: int = 0
 
     @property
     def is_leasefs(self) -> bool:
@@ -46,6 +47,7 @@ def _parse_line(line: bytes) -> Mount:
         filesystem=_unescape(fields[after + 1]).decode(errors="surrogateescape"),
         source=_unescape(fields[after + 2]),
         root=_unescape(fields[3]),
+        parent_id=int(fields[1]),
     )
 
 
@@ -57,6 +59,17 @@ def mounts() -> list[Mount]:
     """What this process sees mounted now."""
     with open("/proc/self/mountinfo", "rb") as file:
         return parse(file.read())
+
+
+def not_left_behind(listed: list[Mount]) -> list[Mount]:
+    """Those that do not hang below a leasefs mount with another mount over all of it: a dead one's redirects do."""
+    ours = {mount.mount_id: mount.mountpoint for mount in listed if mount.is_leasefs}
+    covered = {mount.parent_id for mount in listed if ours.get(mount.parent_id) == mount.mountpoint}
+    return [
+        mount
+        for mount in listed
+        if mount.parent_id not in covered or mount.mountpoint == ours[mount.parent_id]
+    ]
 
 
 def top_at(path: str) -> Mount | None:

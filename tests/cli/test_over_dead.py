@@ -114,3 +114,23 @@ def test_a_live_mount_is_not_mounted_over(installed: Any, tree: Path) -> None:
     ran = installed("mount", str(tree), "--agent", "bob", "--over-dead")
     assert ran.code != 0
     assert "already a leasefs mount" in ran.err
+
+
+def test_what_was_served_natively_is_so_again(installed: Any, tree: Path) -> None:
+    """The dead mount's redirects lie beneath with it, and are not in the way of new ones."""
+    (tree / ".gitignore").write_text("build/\n")
+    (tree / "build").mkdir()
+    for number in range(1200):
+        (tree / "build" / str(number)).touch()
+
+    def is_native() -> bool:
+        os.listdir(tree / "build")
+        return os.stat(tree / "build").st_dev != os.stat(tree).st_dev
+
+    assert installed("mount", str(tree), "--agent", "ada").code == 0
+    eventually(is_native, what="a redirect")
+    kill_daemon(tree)
+    assert installed("mount", str(tree), "--agent", "ada", "--over-dead").code == 0
+    eventually(is_native, what="a redirect in the new mount")
+    assert installed("unmount", str(tree)).code == 0
+    assert not [mount for mount in mounts() if mount.mountpoint.startswith(bytes(tree))]
