@@ -87,7 +87,9 @@ def _has_it(lease: api.Body) -> str:
     part = f", delegated out of {lease['parent']}" if lease.get("parent") else ""
     recall = lease.get("recall")
     how_long = f"for {until(lease)} unless renewed"
-    if recall:
+    if lease["state"] == "revoked":
+        how_long = f"revoked, free within {until(lease)}"
+    elif recall:
         how_long = f"recalled by {recall['by']}, yields within {in_words(recall['yields_in_s'])}"
     return f"{who_is(lease)} holds {globs_of(lease)} as {lease['lease']} ({lease['mode']}{part}), {how_long}"
 
@@ -108,6 +110,6 @@ def _what_to_do(claims: Claims, path: str) -> str:
         return "wait: it comes back by itself when those that it was recalled for are done"
     if any(claim["mode"] == "shared" for claim in _held(claims.ours)):
         shared = next(claim for claim in _held(claims.ours) if claim["mode"] == "shared")
-        return f"leasefs release {shared['lease']} && leasefs claim {path} --wait"
+        return f"leasefs claim --upgrade {shared['lease']} --wait"
     busy = _held(claims.theirs) or claims.theirs
     return f"leasefs claim {path}" + (" --wait" if busy else "")

@@ -42,7 +42,7 @@ def note_lines(lease: Answer) -> Iterator[str]:
         yield f"{id_} has parts delegated to others, which its holder does not write: {parts}"
     if lease.get("resumes"):
         yield _comes_back(lease)
-    if lease.get("replaces"):
+    if lease.get("replaces") and lease["state"] == "waiting":
         yield f"{id_} takes the place of the shared {lease['replaces']} when it is granted (upgrade)"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.core.errors import InvalidRequest
 from leasefs_cli.mount_link import MountLink
+from leasefs_cli.own_claims import is_lease_id
 from leasefs_cli.place import mount_near, view
 
 if TYPE_CHECKING:
@@ -38,6 +39,15 @@ def operator_here() -> Operator:
     from leasefs.client.embedded import ledger_link
 
     return Operator(ledger_link(), os.environ.get("LEASEFS_AGENT", ""))
+
+
+def lease_id(name: str) -> str:
+    """`name`, which must be an id: globs name leases of one's own, and these may be anybody's. Raises InvalidRequest."""
+    if not is_lease_id(name):
+        raise InvalidRequest(
+            f"{name!r} is no lease's id, like L12; `leasefs leases`, `leasefs who PATH` and `leasefs freezes` tell it"
+        )
+    return name
 
 
 def governed_here() -> Governed:

@@ -127,7 +127,7 @@ def test_an_unknown_event_type_is_a_usage_error(here: Any) -> None:
         ([OTHER], "docs/a.md", 3, "next: leasefs claim docs/a.md --wait"),
         ([OTHER], "docs/a.md", 3, "last refused: create by sed[41] at "),
         ([{**LEASE, "mode": "shared"}], "src/x.py", 3, "is shared: it lets nobody write"),
-        ([{**LEASE, "mode": "shared"}], "src/x.py", 3, "leasefs release L7 && leasefs claim"),
+        ([{**LEASE, "mode": "shared"}], "src/x.py", 3, "leasefs claim --upgrade L7 --wait"),
         ([{**LEASE, "state": "revoked"}], "src/x.py", 3, "was revoked by an operator"),
         ([{**LEASE, "expires_in_s": -3.0, "state": "lapsed"}], "src/x.py", 3, "has lapsed"),
         (

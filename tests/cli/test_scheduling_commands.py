@@ -90,6 +90,9 @@ def test_how_urgent_a_claim_is(
         (["claim", "a", "--recall", "2h"], "is out of range"),
         (["claim", "--upgrade", "L7", "--shared"], "leave --shared out"),
         (["recall", "L7", "--within", "2h"], "is out of range"),
+        (["recall", "src/**"], "'src/**' is no lease's id, like L12"),
+        (["hold", "src/**", "1h"], "'src/**' is no lease's id, like L12"),
+        (["unfreeze", "src/../**"], "is no lease's id, like L12; `leasefs leases`"),
         (["more-time", "L7", "0s"], "is out of range"),
         (["freeze", "src"], "missing option '--reason'"),
         (["delegate", "L7", "src"], "missing option '--to'"),
@@ -310,6 +313,11 @@ def test_leases_say_what_is_asked_of_them(
     assert words in here("leases").out
 
 
+def test_an_upgrade_that_was_granted_is_a_lease_like_any(here: Any, ledger: FakeLedger) -> None:
+    ledger.answers["GET /v1/leases"] = {"leases": [{**LEASE, "replaces": "L2"}]}
+    assert "takes the place" not in here("leases").out
+
+
 def test_a_far_cap_is_not_told(here: Any, ledger: FakeLedger) -> None:
     ledger.answers["GET /v1/leases"] = {"leases": [{**LEASE, "hold_ends_in_s": 7000.0}]}
     assert len(here("leases").out.splitlines()) == 2
@@ -330,6 +338,18 @@ def test_a_far_cap_is_not_told(here: Any, ledger: FakeLedger) -> None:
             "nothing may be written under it any more\nnext: wait: it comes back by itself",
         ),
         ([{**OTHER, "recall": RECALL}], "docs/a.md", 3, "recalled by ann, yields within 25s"),
+        (
+            [{**OTHER, "recall": RECALL, "state": "revoked"}],
+            "docs/a.md",
+            3,
+            "(exclusive), revoked, free within ",
+        ),
+        (
+            [{**LEASE, "mode": "shared"}, {**OTHER, "mode": "shared", "globs": ["src/**"]}],
+            "src/x.py",
+            3,
+            "next: leasefs claim --upgrade L7 --wait",
+        ),
         (
             [OTHER, {**WAITING, "globs": ["docs/**"], "resumes": "L2"}],
             "docs/a.md",

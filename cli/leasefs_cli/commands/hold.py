@@ -6,7 +6,7 @@ import click
 
 from leasefs.client import api_scheduling
 from leasefs_cli.durations import Duration, in_words
-from leasefs_cli.operating import operator_here
+from leasefs_cli.operating import lease_id, operator_here
 from leasefs_cli.printing import say_json, tell
 from leasefs_cli.teaching import json_option, teaching_command
 
@@ -28,8 +28,9 @@ def command(lease: str, hold_s: float, as_json: bool) -> None:
 
     That limit is `leasefs admission set --max-hold`. A lease that is recalled already stays so.
     """
+    id_ = lease_id(lease)
     operator = operator_here()
-    answer = operator.link.send(api_scheduling.hold(lease, hold_s, by=operator.name))
+    answer = operator.link.send(api_scheduling.hold(id_, hold_s, by=operator.name))
     if as_json:
         say_json(answer)
     else:

@@ -8,7 +8,7 @@ from leasefs.client import api_scheduling
 from leasefs_cli.claim_options import MAX_WITHIN_S
 from leasefs_cli.durations import Duration
 from leasefs_cli.lease_notes import recall_words
-from leasefs_cli.operating import operator_here
+from leasefs_cli.operating import lease_id, operator_here
 from leasefs_cli.printing import say_json, tell
 from leasefs_cli.teaching import json_option, teaching_command
 
@@ -42,8 +42,9 @@ def command(lease: str, within_s: float, reason: str, as_json: bool) -> None:
 
     A claim of higher priority recalls by itself: `leasefs claim --recall`.
     """
+    id_ = lease_id(lease)
     operator = operator_here()
-    call = api_scheduling.recall(lease, within_s=within_s, reason=reason, by=operator.name)
+    call = api_scheduling.recall(id_, within_s=within_s, reason=reason, by=operator.name)
     answer = operator.link.send(call)
     if as_json:
         say_json(answer)
