@@ -243,6 +243,15 @@ def test_run_goes_on_when_what_it_was_stopped_for_does_not_come(
     assert ended(running)[0] == 0
 
 
+def test_all_of_a_lease_is_delegated_without_naming_it_again(installed: Any, repo: Path) -> None:
+    whole = claim(installed, "src/**", "lib/*.py", "--agent", "ada")
+    claim(installed, "docs/**", "--agent", "bo")
+    ran = installed("delegate", whole, "--to", "bo", "--agent", "ada", "--json")
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["globs"] == ["src/**", "lib/*.py"]
+    assert installed("delegate", "L999", "--to", "bo", "--agent", "ada").code == 5
+
+
 def test_a_part_is_delegated_and_comes_back(installed: Any, repo: Path) -> None:
     id_ = claim(installed, "src/**", "--agent", "ada")
     absent = installed("delegate", id_, "src/t/**", "--to", "bo", "--agent", "ada")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import click
 
-from leasefs.client import api_scheduling
+from leasefs.client import api, api_scheduling
 from leasefs.client.ids import new_key
 from leasefs.client.understand import understand
-from leasefs.core.errors import InvalidRequest
+from leasefs.core.errors import InvalidRequest, UnknownLease
 from leasefs.core.lease import MAX_TTL_S, MIN_TTL_S
 from leasefs_cli.claim_options import agent_option
 from leasefs_cli.durations import Duration
@@ -17,6 +18,9 @@ from leasefs_cli.own_claims import one_named
 from leasefs_cli.place import holding_place
 from leasefs_cli.printing import say_at_once, say_json
 from leasefs_cli.teaching import json_option, teaching_command
+
+if TYPE_CHECKING:
+    from leasefs_cli.place import Place
 
 # A mount asks git about every changed path first, and a rescue reads them all.
 PATIENCE_S = 60.0
@@ -33,11 +37,12 @@ PATIENCE_S = 60.0
             "leasefs delegate L12 docs --to agent-31 --note 'the API page only' --ttl 10m",
             "with a note that the worker is shown",
         ),
+        ("leasefs delegate L12 --to agent-31", "all of it"),
         ("leasefs recall L31 --within 2m", "have it back before the worker is done"),
     ],
 )
 @click.argument("lease", metavar="LEASE")
-@click.argument("globs", metavar="GLOB...", nargs=-1, required=True)
+@click.argument("globs", metavar="[GLOB...]", nargs=-1)
 @click.option("--to", metavar="AGENT", required=True, help="Who gets it; must have a live session.")
 @click.option(
     "--ttl",
@@ -72,7 +77,7 @@ def command(
 ) -> None:
     """Give a part of your lease to another agent. You write there no more until it comes back.
 
-    The GLOBs must lie wholly inside the lease. The other agent has a lease of its own over them, and may delegate
+    The GLOBs must lie wholly inside the lease; without any it is all of it. The other agent has a lease of its own over them, and may delegate
     parts of it in turn, three times over at most. The part comes back when it is released, lapses, or is recalled
     (`leasefs recall`), and when your lease is revoked or recalled, so is the part.
 
@@ -85,10 +90,10 @@ def command(
         raise InvalidRequest(
             "only a mount can make a rescue, and this is not one; go to the mount that holds the lease"
         )
-    cwd = os.getcwd()
+    id_ = one_named(place, lease)
     call = api_scheduling.delegate(
-        one_named(place, lease),
-        [understand(glob, place.roots, cwd, literal=literal).glob for glob in globs],
+        id_,
+        _part(place, id_, globs, literal=literal),
         to=to,
         key=new_key(),
         ttl_s=ttl_s,
@@ -100,3 +105,13 @@ def command(
         say_json(answer)
     else:
         say_at_once(answer["lease"])
+
+
+def _part(place: Place, lease: str, globs: tuple[str, ...], *, literal: bool) -> list[str]:
+    if globs:
+        cwd = os.getcwd()
+        return [understand(glob, place.roots, cwd, literal=literal).glob for glob in globs]
+    held = place.link.send(api.lease(lease))
+    if not held.get("globs"):
+        raise UnknownLease(lease)
+    return list(held["globs"])
