@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import time
@@ -70,10 +71,15 @@ def call(*command: str, cwd: Path | None = None) -> str:
 class Container:
     """A booted system; at the end it is powered off, whatever happened."""
 
-    def __init__(self, root: Path, console: Path) -> None:
-        """Boot the system in `root`; what its console shows goes to `console`."""
+    def __init__(self, root: Path, place: Path) -> None:
+        """Boot the system in `root`; what its console shows goes to a file in `place`."""
         self._root = root
-        self._console = console
+        self._console = place / "console"
+        self._fuse = place / "fuse"
+        if not self._fuse.exists():
+            # Open to everybody, as udev makes it; this machine's own may not be.
+            os.mknod(self._fuse, stat.S_IFCHR, os.stat("/dev/fuse").st_rdev)
+            self._fuse.chmod(0o666)
         self.leader = 0
         self._process = self._start()
 
@@ -85,7 +91,7 @@ class Container:
                     *("systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit"),
                     *(
                         "--private-network",
-                        "--bind=/dev/fuse",
+                        f"--bind={self._fuse}:/dev/fuse",
                         "--console=pipe",
                         "-D",
                         str(self._root),

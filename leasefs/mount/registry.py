@@ -9,6 +9,7 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 from leasefs.client import paths
+from leasefs.client.address import parse_url
 from leasefs.client.find import registered_mounts
 from leasefs.core.errors import Denied
 
@@ -39,11 +40,17 @@ def _shared_dir() -> str:
 def registered(about: dict[str, Any]) -> Iterator[None]:
     """This mount's entry exists as long as the context lasts; it is whole whenever it can be seen.
 
-    Entries of daemons that died at the same mountpoint go: whoever followed them would unmount this one.
+    Entries of daemons that died at the same mountpoint go, and their sockets: whoever followed them would unmount
+    this one.
     """
-    for found, alive in registered_mounts():
+    known = registered_mounts()
+    in_use = {about["control"], *(found.control for found, alive in known if alive)}
+    for found, alive in known:
         if not alive and found.mountpoint == about["mountpoint"]:
             forget(found.pid)
+            if found.control not in in_use:
+                with contextlib.suppress(OSError):
+                    os.unlink(parse_url(found.control).socket_path)
     path = _entry(os.getpid())
     draft = f"{path}.new"
     with open(draft, "w", encoding="ascii", opener=_private) as file:

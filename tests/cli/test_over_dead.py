@@ -87,14 +87,24 @@ def test_in_place_it_stays_closed_all_the_while(installed: Any, tree: Path) -> N
     assert not (tree / "bare").exists()
 
 
+def control_socket(place: Path) -> str:
+    facts = json.loads((place / ".leasefs" / "mount.json").read_text())
+    return str(facts["control"]).removeprefix("unix:")
+
+
 def test_elsewhere_too(installed: Any, tree: Path, tmp_path: Path) -> None:
     place = tmp_path / "ws"
     place.mkdir()
     assert installed("mount", str(tree), str(place), "--agent", "ada").code == 0
+    former = control_socket(place)
     kill_daemon(place)
+    assert os.path.exists(former)
     ran = installed("mount", str(tree), str(place), "--agent", "ada", "--over-dead")
     assert ran.code == 0, ran.err
     assert (place / "src" / "one").read_text() == "1\n"
+    # What the dead one left to connect to is gone with it.
+    assert not os.path.exists(former)
+    assert os.path.exists(control_socket(place))
     assert installed("unmount", str(place)).code == 0
     assert layers(place) == 0
 
