@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from leasefs.core.draft import Draft
     from leasefs.core.globs import Glob
     from leasefs.core.records import Claim, Lease
+    from leasefs.core.state import State
 
 
 def take(
@@ -27,10 +28,12 @@ def take(
     *,
     asked_by: str = "",
     lapsed: list[Lease] | None = None,
+    left: State | None = None,
 ) -> None:
     """Grant `wanted`, fencing the `lapsed` leases whose ground it takes (P5); None: they are still to be found.
 
-    Ground of theirs, or of what it replaces, that it does not take goes to whoever waits for it.
+    `left` is how things stood when its ground became free: whoever has some of it by the same decision is handed
+    the same notes. Ground of theirs, or of what it replaces, that it does not take goes to whoever waits for it.
     """
     if lapsed is None:
         lapsed = [lease for lease, _ in conflicting_leases(draft.state, wanted)]
@@ -40,7 +43,7 @@ def take(
         expire(draft, lease, reason)
     if wanted.replaces:
         ended += _end_replaced(draft, wanted)
-    notes = notes_for(draft.state, wanted)
+    notes = notes_for(draft.state, wanted, left)
     draft.emit(Granted(wanted, key, request, notes, asked_by))
     asks_no_more(draft, wanted)
     recall_for_waiters(draft, wanted.id)
@@ -70,7 +73,7 @@ def settle(draft: Draft, territory: str, globs: tuple[Glob, ...]) -> None:
     if territory in state.admission:
         settle_territory(draft, territory)
         return
-    _serve(draft, waiters_at(state, territory, globs))
+    _serve(draft, waiters_at(state, territory, globs), state)
 
 
 def settle_territory(draft: Draft, territory: str) -> None:
@@ -78,13 +81,13 @@ def settle_territory(draft: Draft, territory: str) -> None:
 
     Again after each round with a grant: who has a place now may wait for one that has none, and so lets it through.
     """
-    granted = True
+    granted, left = True, draft.state
     while granted:
         waiting = [claim for claim in draft.state.waiters.values() if claim.territory == territory]
-        granted = _serve(draft, sorted(waiting, key=rank))
+        granted = _serve(draft, sorted(waiting, key=rank), left)
 
 
-def _serve(draft: Draft, waiting: list[Claim]) -> bool:
+def _serve(draft: Draft, waiting: list[Claim], left: State) -> bool:
     granted, closed = False, bool(waiting) and is_closed(draft.state, waiting[0].territory)
     first: dict[tuple[str, ...], Claim] = {}
     for waiter in waiting:
@@ -96,7 +99,7 @@ def _serve(draft: Draft, waiting: list[Claim]) -> bool:
             first[waiter.globs] = waiter
             continue
         if held_back(draft.state, waiter, draft.now_s) is None:
-            take(draft, waiter)
+            take(draft, waiter, left=left)
             granted, closed = True, is_closed(draft.state, waiter.territory)
     return granted
 

@@ -23,15 +23,24 @@ if TYPE_CHECKING:
 _NOTHING = Inherited()
 
 
-def notes_for(state: State, claim: Claim) -> tuple[HandOff, ...]:
-    """The notes that go to whoever is granted this claim, newest first."""
+def notes_for(state: State, claim: Claim, left: State | None = None) -> tuple[HandOff, ...]:
+    """The notes that go to whoever is granted this claim, newest first.
+
+    Those of `left`, too: of an earlier moment of the same decision, in which others were handed them already.
+    """
+    found = {note.lease: note for note in _notes_on(state, claim)}
+    if left is not None and left is not state:
+        found |= {note.lease: note for note in _notes_on(left, claim)}
+    return tuple(sorted(found.values(), key=lambda note: (-note.left_at_s, note.lease)))
+
+
+def _notes_on(state: State, claim: Claim) -> list[HandOff]:
     if claim.territory not in state.notes:
-        return ()
+        return []
     globs = globs_of(claim.globs)
     notes = state.notes_of(claim.territory)
     found = [notes[id_] for id_ in state.noted.candidates(claim.territory, globs)]
-    met = [note for note in found if first_overlap(globs, globs_of(note.globs))]
-    return tuple(sorted(met, key=lambda note: (-note.left_at_s, note.lease)))
+    return [note for note in found if first_overlap(globs, globs_of(note.globs))]
 
 
 def rescues_on(state: State, territory: str, globs: tuple[Glob, ...]) -> list[Rescue]:

@@ -107,7 +107,9 @@ def with_note(state: State, claim: Claim, text: str, commit: str, at_s: float) -
 
 
 def without_note(state: State, note: HandOff) -> State:
-    """The note was handed over, or is too old."""
+    """The note was handed over, perhaps to several in one decision, or is too old."""
+    if note.lease not in state.notes_of(note.territory):
+        return state
     left = state.notes[note.territory].delete(note.lease)
     notes = state.notes.set(note.territory, left)
     return replace(

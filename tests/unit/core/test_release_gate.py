@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from leasefs.core.answers import Inherited, LeaseAnswer
-from leasefs.core.commands import DropRescue, EndSession, ReportRescue
+from leasefs.core.commands import DropRescue, EndSession, ReportRescue, SetAdmission
 from leasefs.core.intents import NAMES_KEPT, OnDirty, Outcome, Require
-from leasefs.core.records import Rescue
+from leasefs.core.records import Admission, Rescue
 
 if TYPE_CHECKING:
     from leasefs.testing.ledger_driver import LedgerDriver
@@ -258,6 +258,23 @@ def test_a_note_goes_to_the_next_holder_of_the_ground_once(ledger: LedgerDriver)
     assert note is not None
     assert (note.text, note.agent, note.lease) == ("parser half done", "a", first.lease)
     assert told(ledger, ledger.claim("c", "src/y")).note is None
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_note_goes_to_all_who_have_the_ground_by_its_release(
+    ledger: LedgerDriver, limited: bool
+) -> None:
+    """P7: a release and the grants to the next waiters are one decision, and each of them is told what was left."""
+    if limited:
+        ledger.run(SetAdmission("t", Admission(max_exclusive=5)))
+    first = ledger.claim("a", "src/**")
+    one, two = (ledger.claim("b", f"src/{name}", wait=True) for name in "xy")
+    ledger.release("a", first.lease, note="parser half done", commit="c0ffee")
+    for waiting in (one, two):
+        note = told(ledger, waiting).note
+        assert note is not None
+        assert (note.text, note.commit, note.lease) == ("parser half done", "c0ffee", first.lease)
+    assert told(ledger, ledger.claim("c", "src/z")).note is None
 
 
 def test_several_notes_come_together_newest_first(ledger: LedgerDriver) -> None:
