@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from leasefs_cli.durations import in_words
@@ -11,6 +11,7 @@ from leasefs_cli.printing import say, say_columns
 
 Answer = Mapping[str, Any]
 
+_GLOBS_NAMED = 6
 STATE_COLOURS = {
     "granted": "green",
     "recalled": "yellow",
@@ -27,8 +28,16 @@ def who_is(answer: Answer) -> str:
 
 
 def globs_of(answer: Answer) -> str:
-    """All globs in one cell."""
-    return " ".join(answer.get("globs", ()))
+    """Its globs in one cell."""
+    return some_of(answer.get("globs", ()))
+
+
+def some_of(globs: Sequence[str]) -> str:
+    """The first of them, and how many more: a region of a plan may have 256, which no terminal has room for."""
+    more = len(globs) - _GLOBS_NAMED
+    if more <= 1:
+        return " ".join(globs)
+    return f"{' '.join(globs[:_GLOBS_NAMED])} and {more} more"
 
 
 def until(answer: Answer) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from leasefs.client import api
 from leasefs_cli.durations import in_words
+from leasefs_cli.lease_rows import globs_of, some_of
 from leasefs_cli.printing import say, say_columns
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def mount_recall_words(recall: api.Body) -> str:
         if left_s is not None
         else f"was recalled by {recall['by']}"
     )
-    return f"{recall['lease']} {' '.join(recall['globs'])} {who} ({recall['reason']}){when}; {recall['next']}"
+    return f"{recall['lease']} {some_of(recall['globs'])} {who} ({recall['reason']}){when}; {recall['next']}"
 
 
 def say_trusted(leases: Iterable[api.Body]) -> None:
@@ -57,7 +58,7 @@ def say_trusted(leases: Iterable[api.Body]) -> None:
                 lease["id"],
                 lease["mode"],
                 in_words(lease["trusted_for_s"]) if lease["trusted_for_s"] else "lapsed",
-                " ".join(lease["globs"]),
+                globs_of(lease),
                 ", ".join(lease["kept_by"]) or "-",
             )
             for lease in found

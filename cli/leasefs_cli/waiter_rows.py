@@ -7,7 +7,7 @@ from typing import Any
 
 from leasefs_cli.durations import in_words
 from leasefs_cli.lease_notes import say_notes
-from leasefs_cli.lease_rows import who_is
+from leasefs_cli.lease_rows import globs_of, some_of, who_is
 from leasefs_cli.printing import say, say_columns
 from leasefs_cli.priorities import name_of
 
@@ -82,8 +82,8 @@ def blocker_words(blocker: Answer) -> str:
 
 
 def _globs_with_places(waiter: Answer) -> str:
-    """All globs in one cell; where they have different places, each with its own."""
+    """Its globs in one cell; where they have different places, each with its own."""
     places = waiter.get("places", ())
     if len({place["position"] for place in places}) < 2:
-        return " ".join(waiter.get("globs", ()))
-    return " ".join(f"{place['glob']} ({place['position']})" for place in places)
+        return globs_of(waiter)
+    return some_of([f"{place['glob']} ({place['position']})" for place in places])

@@ -313,6 +313,16 @@ def test_leases_say_what_is_asked_of_them(
     assert words in here("leases").out
 
 
+def test_of_a_region_with_many_globs_the_first_are_shown(here: Any, ledger: FakeLedger) -> None:
+    globs = [f"g{number}" for number in range(30)]
+    places = [{"glob": glob, "position": at + 1, "waits_for": []} for at, glob in enumerate(globs)]
+    ledger.answers["GET /v1/leases"] = {"leases": [{**LEASE, "globs": globs}]}
+    ledger.answers["GET /v1/queue"] = {"waiters": [{**WAITING, "globs": globs, "places": places}]}
+    assert "  g0 g1 g2 g3 g4 g5 and 24 more  " in here("leases").out
+    assert "  g0 (1) g1 (2) g2 (3) g3 (4) g4 (5) g5 (6) and 24 more  " in here("queue").out
+    assert json.loads(here("leases", "--json").out)["leases"][0]["globs"] == globs
+
+
 def test_an_upgrade_that_was_granted_is_a_lease_like_any(here: Any, ledger: FakeLedger) -> None:
     ledger.answers["GET /v1/leases"] = {"leases": [{**LEASE, "replaces": "L2"}]}
     assert "takes the place" not in here("leases").out
