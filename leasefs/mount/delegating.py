@@ -13,8 +13,8 @@ from leasefs.core.errors import Dirty, InvalidRequest, LedgerUnavailable, Unknow
 from leasefs.core.globs import parse_glob
 from leasefs.core.intents import NAMES_KEPT
 from leasefs.core.paths import text
+from leasefs.mount.binding import LOST_TOKEN, use
 from leasefs.mount.intent_report import Settlement, settled
-from leasefs.mount.tree import LOST_TOKEN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -149,7 +149,7 @@ def cut_off(tree: Tree, carved: Carved) -> None:
     """
     for file in tree.handles.writers():
         if file.token > 0 and carved.matches(file.path):
-            tree.use(file, LOST_TOKEN)
+            use(tree, file, LOST_TOKEN)
 
 
 def _key(body: api.Body) -> str:

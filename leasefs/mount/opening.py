@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from leasefs.core.policy import Allowed, Op, Place, Target
+from leasefs.mount.binding import bind
 from leasefs.mount.gate import Wanting
 from leasefs.mount.git_guard import GIT_STARTS_WITH
 from leasefs.mount.handles import OpenFile, OpenVirtual
@@ -125,7 +126,7 @@ def _bind(
     tree: Tree, file: OpenFile, found: os.stat_result, allowed: Allowed, caller: Caller
 ) -> None:
     file.disarms = tree.owner.disarms(caller)
-    tree.bind(file, allowed, found, file.path)
+    bind(tree, file, allowed, found, file.path)
 
 
 def _opened(tree: Tree, file: OpenFile, found: os.stat_result, *, told: bool = False) -> Opened:
@@ -276,7 +277,7 @@ async def check_handle(tree: Tree, op: Op, file: OpenFile) -> None:
 
         allowed = await tree.gate.require(op, file.pid, describe)
         path = judged[0].path if judged else file.path
-        tree.bind(file, allowed, os.fstat(file.fd), path)
+        bind(tree, file, allowed, os.fstat(file.fd), path)
 
 
 def _is_still_free(tree: Tree, file: OpenFile) -> bool:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.core.policy import Allowed, Op, Place, Reason, Refused, Target
+from leasefs.mount.binding import rebind
 from leasefs.mount.lower import RENAME_EXCHANGE, RENAME_NOREPLACE
 from leasefs.mount.orphans import keep_while
 
@@ -116,7 +117,7 @@ def _note_names(tree: Tree, source: _End, goal: _End, flags: int) -> None:
         if any(
             node is not None and tree.inodes.is_below(file.node, node) for node in (moved, other)
         ):
-            tree.rebind(file)
+            rebind(tree, file)
 
 
 def _note_companions(tree: Tree, allowed: Allowed, source: _End, goal: _End, flags: int) -> None:

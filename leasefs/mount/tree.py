@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.core.paths import MAX_PATH_BYTES
-from leasefs.core.policy import Allowed, Op, Place, Reason, Refused, Target, decide
+from leasefs.core.policy import Allowed, Op, Place, Reason, Refused, Target
 from leasefs.mount.gate import Wanting
 from leasefs.mount.handles import Handles, OpenFile
 from leasefs.mount.inodes import ROOT_NUMBER
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from leasefs.mount.readings import Readings
     from leasefs.mount.shapes import Stat
 
-# A handle that no lease can save: its file left the ground that it was opened on.
-LOST_TOKEN = -1
 # What the kernel adds to the path of an open file whose name is gone (d_path, fs/d_path.c).
 _DELETED = b" (deleted)"
 
@@ -371,47 +369,3 @@ class Tree:
             if file.token > 0:
                 self.gate.intend(path, "modify", file.pid)
         file.noted = self.changes.epoch
-
-    # -- handles follow their files ------------------------------------------------------------
-
-    def rebind(self, file: OpenFile) -> None:
-        """A rename moved an open file: find the lease that it is written under from now on.
-
-        A handle opened under the lease of the old name must not outlive that of the new one. Where
-        the answer needs something that is not known yet, the next write finds it.
-        """
-        file.unsure = True
-        with suppress(Wanting, OSError):
-            targets = self.content_target(file.node, self.stat(file.node))
-            holdings = self.gate.holdings
-            verdict = decide(Op.OPEN, targets, holdings.view, holdings.now_s())
-            if isinstance(verdict, Allowed):
-                path = targets[0].path if targets else file.path
-                self.bind(file, verdict, os.fstat(file.fd), path)
-            else:
-                self.use(file, LOST_TOKEN)
-
-    def bind(self, file: OpenFile, allowed: Allowed, found: Stat, path: bytes) -> None:
-        """Write an open file under this verdict, which is about `path`, from now on."""
-        file.path = path
-        file.aliased = found.st_nlink > 1
-        file.unsure = False
-        token = allowed.lease.token if allowed.lease else 0
-        file.text = "" if token else _text(file)
-        self.use(file, token)
-
-    def use(self, file: OpenFile, token: int) -> None:
-        """Bind an open file to the lease with this token, and keep that lease alive by it (P4)."""
-        if token == file.token and bool(file.use_id) == (token > 0):
-            return
-        if file.use_id:
-            self.gate.holdings.writer_closed(file.use_id)
-            file.use_id = 0
-        file.token = token
-        file.noted = 0
-        if token > 0:
-            file.use_id = self.gate.holdings.writer_opened(token, file.path, file.pid)
-
-
-def _text(file: OpenFile) -> str:
-    return os.readlink(f"/proc/self/fd/{file.fd}")

@@ -56,13 +56,14 @@ class LedgerDriver:
         **more: Any,  # noqa: ANN401 -- fields of a command
     ) -> Decision:
         """Open a session for an agent; `more` are fields of OpenSession."""
+        facts: dict[str, Any] = {"kind": "mount", "host": "host", "pid": 1} | more
         command = OpenSession(
             session=f"session-{agent}{suffix}",
             secret_sha256="0" * 64,
             agent=agent,
             harness="shell",
             territory="t",
-            **({"kind": "mount", "host": "host", "pid": 1} | more),
+            **facts,
         )
         return self.run(command)
 
