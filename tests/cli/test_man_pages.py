@@ -148,7 +148,11 @@ def test_mandoc_has_no_warning() -> None:
 
 @pytest.mark.parametrize(
     ("shell", "file"),
-    [("bash", "bash-completion/completions/leasefs"), ("zsh", "zsh/site-functions/_leasefs")],
+    [
+        ("bash", "bash-completion/completions/leasefs"),
+        ("zsh", "zsh/site-functions/_leasefs"),
+        ("fish", "fish/vendor_completions.d/leasefs.fish"),
+    ],
 )
 def test_the_completion_files_can_be_read_by_their_shell(shell: str, file: str) -> None:
     if shutil.which(shell) is None:
