@@ -159,6 +159,8 @@ class Trial(Played):
             "the mount over the dead one is told",
             "mounting over it" in self.journal("leasefs-mount@cem"),
         )
+        told = self.journal("leasefs-mount@cem")
+        self.check("and nothing was cleared first", "cannot be reached beneath" not in told, told)
         self.check("no intent is lost", {"docs/doc", "other/new"} <= self.uncommitted())
         self.docs = self.claim("bob", "docs/**")
         self.check("bob claims anew, and writes", self.writes("bob", "docs/doc", "back"))
@@ -267,10 +269,10 @@ class Trial(Played):
         inside.run(*systemctl, "enable", "--now", "leasefs-mount@dan", user="build")
 
         def pid() -> int:
-            shown = inside.run(
-                *systemctl, "show", "--value", "-p", "MainPID", "leasefs-mount@dan", user="build"
-            )
-            return int(shown)
+            """Of the mount once it is ready; until then the tree may be bare, as an ordinary user has it."""
+            shown = ("show", "--value", "-p", "ActiveState", "-p", "MainPID", "leasefs-mount@dan")
+            said = inside.run(*systemctl, *shown, user="build").split()
+            return int(said[0]) if said[1:] == ["active"] else 0
 
         def writes(text: str) -> bool:
             command = f"cd /home/build/own && echo {text} >> src/mine"

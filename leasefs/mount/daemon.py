@@ -167,6 +167,7 @@ async def _run(
             await work.end()
     finally:
         with trio.CancelScope(shield=True):
+            await kept.hand_on()
             await lessee.end(keep=kept.keeps)
         link.close()
 

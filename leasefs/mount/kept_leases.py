@@ -11,20 +11,22 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+import trio
+
 from leasefs.client import api
 from leasefs.client.ids import new_key
 from leasefs.core.errors import LeasefsError
 from leasefs.mount.unleased_claims import NOTE as CLAIMED_BY_A_WRITE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from leasefs.client.lessee import Lessee
     from leasefs.client.transport import Transport
 
 log = logging.getLogger(__name__)
 
-_WITHIN_S = 20.0
+_WITHIN_S = 5.0
 
 
 class KeptLeases:
@@ -37,7 +39,7 @@ class KeptLeases:
         self._wanted = wanted
         # Whether the end was asked for by who wants the leases free (`leasefs unmount`).
         self.gives_back: Callable[[], bool] = lambda: False
-        self._former: list[api.Body] = []
+        self._former: list[api.Call] = []
 
     @property
     def keeps(self) -> bool:
@@ -57,7 +59,7 @@ class KeptLeases:
         # A part that was delegated goes back to whose it was; what lapsed was given up by not using it; what a write
         # claimed by itself the next write claims again.
         self._former = [
-            lease
+            _claim(lease)
             for lease in answer["leases"]
             if lease["agent"] == identity.agent
             and lease["state"] == "granted"
@@ -67,22 +69,36 @@ class KeptLeases:
 
     async def claim_again(self) -> None:
         """Claim each of them, waiting for none: what somebody else has by now is told and left."""
-        former, self._former = self._former, []
-        for lease in former:
-            globs = " ".join(lease["globs"])
-            call = api.claim(
-                lease["globs"],
-                key=new_key(),
-                shared=lease["mode"] == "shared",
-                ttl_s=lease["ttl_s"],
-                priority=lease.get("priority", 0),
-                note=lease.get("note", ""),
-            )
-            try:
-                answer = await self._lessee.claim(call)
-            except LeasefsError as error:
-                log.warning("%s is not held any more: %s", globs, error.message)
-            else:
-                log.info(
-                    "%s is held again, as %s instead of %s", globs, answer["lease"], lease["lease"]
-                )
+        while self._former:
+            call = self._former[0]
+            await _told(call, self._lessee.claim(call))
+            del self._former[0]
+
+    async def hand_on(self) -> None:
+        """At the end that has come: claim what there was no time for, under the same keys, for the mount after this."""
+        if not self.keeps:
+            return
+        with trio.move_on_after(_WITHIN_S):
+            for call in self._former:
+                await _told(call, self._transport.send(call, timeout_s=_WITHIN_S))
+
+
+def _claim(lease: api.Body) -> api.Call:
+    return api.claim(
+        lease["globs"],
+        key=new_key(),
+        shared=lease["mode"] == "shared",
+        ttl_s=lease["ttl_s"],
+        priority=lease.get("priority", 0),
+        note=lease.get("note", ""),
+    )
+
+
+async def _told(call: api.Call, answered: Awaitable[api.Body]) -> None:
+    globs = " ".join((call.body or {})["globs"])
+    try:
+        answer = await answered
+    except LeasefsError as error:
+        log.warning("%s is not held any more: %s", globs, error.message)
+    else:
+        log.info("%s is held again, as %s", globs, answer["lease"])

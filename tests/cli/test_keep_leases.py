@@ -98,3 +98,17 @@ def test_unmount_gives_them_back(installed: Any, tree: Path) -> None:
     assert installed("-C", str(place), "claim", "src/**").code == 0
     assert installed("unmount", str(place)).code == 0
     assert leases(installed) == {}
+
+
+def test_a_stop_that_comes_before_they_were_claimed_again_loses_none(
+    installed: Any, tree: Path
+) -> None:
+    place = mount(installed, tree, "ada", "--keep-leases")
+    for glob in ("a/**", "b/**", "c/**"):
+        assert installed("-C", str(place), "claim", glob).code == 0
+    for _ in range(3):
+        end(place, signal.SIGKILL)
+        mount(installed, tree, "ada", "--keep-leases")
+        end(place, signal.SIGTERM)
+        assert sorted(leases(installed).values()) == ["a/**", "b/**", "c/**"]
+        mount(installed, tree, "ada", "--keep-leases")
