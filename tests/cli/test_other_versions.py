@@ -143,3 +143,21 @@ def test_a_ledger_that_was_upgraded_past_a_mount_is_as_if_it_were_away(
         ran = installed("unmount", str(tree))
         assert ran.code == 0, ran.err
         assert (tree / "a").read_text() == "still mine\n"
+
+
+@pytest.mark.mount
+@pytest.mark.slow
+def test_a_ledger_of_another_version_is_not_mounted_with(
+    installed: Any,
+    upgrade_ledgers: Callable[[], None],
+    tree: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    upgrade_ledgers()
+    with LedgerProcess(str(tmp_path)) as ledger:
+        monkeypatch.setenv("LEASEFS_LEDGER", f"unix:{ledger.socket_path}")
+        ran = installed("mount", str(tree), "--agent", "ada", "--json")
+        assert ran.code == 11, ran.err
+        assert json.loads(ran.out)["error"]["details"]["upgrade"] == "mount"
+    assert top_at(str(tree)) is None
