@@ -19,10 +19,8 @@ import trio
 from leasefs.client import api
 from leasefs.client.ids import new_key
 from leasefs.core.errors import Deadlock, LeasefsError, LedgerUnavailable
-from leasefs.core.policy import Reason, Refused
 from leasefs.core.unleased_ground import ground_for, ground_of_files
-from leasefs.mount.gate import Unobtained
-from leasefs.mount.unleased_words import refused_by, timed_out
+from leasefs.mount.unleased_asking import ANSWER_WITHIN_S, Obtaining, WriteClaim
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -40,94 +38,7 @@ NOTE = "claimed by a write"
 # The ledger may be started again meanwhile.
 RETRY_S = 0.3
 _IN_ONE_REQUEST = 256
-# Without `wait`, for the ledger's answer alone.
-_ANSWER_WITHIN_S = 10.0
 _ASK_WITHIN_S = 1.0
-# What is still refused after so many grants is not helped by more.
-_ATTEMPTS = 8
-
-# What a lease would help with.
-CLAIMABLE = frozenset(
-    {Reason.NOT_LEASED, Reason.LAPSED, Reason.TREE_NOT_LEASED, Reason.ALIAS_NOT_LEASED}
-)
-
-
-class _Claim:
-    """One claim, and those who wait for it. `done` is set once it is granted or `error` says why it is not."""
-
-    def __init__(self, globs: tuple[str, ...]) -> None:
-        self.globs = globs
-        self.key = new_key()
-        self.users = 0
-        # Asked for only where the territory caps it; of paths it is next to nothing.
-        self.share = None if any(glob.endswith("/**") for glob in globs) else 0.0
-        self.lease_id = ""
-        self.token = 0
-        self.blockers: Sequence[Mapping[str, Any]] = ()
-        self.error: LeasefsError | None = None
-        self.done = trio.Event()
-
-
-class Obtaining:
-    """What one request has asked for. Its leases are not given back before it is `over`."""
-
-    def __init__(self, claims: UnleasedClaims, pid: int) -> None:
-        self._claims = claims
-        self._pid = pid
-        self._began_s = claims.now_s()
-        self._pinned: list[int] = []
-
-    async def obtain(self, unsettled: Unsettled) -> None:
-        """Return once it is worth another attempt.
-
-        Raises:
-            Unobtained: it is not, and why.
-        """
-        claims, refused = self._claims, unsettled.refused
-        if claims.stopped.is_set():
-            raise Unobtained(refused)
-        policy = claims.settings.policy
-        within_s = claims.settings.wait_s if policy.waits else _ANSWER_WITHIN_S
-        until_s = self._began_s + within_s
-        claimable = refused.reason in CLAIMABLE
-        if claimable and policy.waits and claims.returning(refused.path):
-            # Claimed anew beside it, there would be one more lease with each recall.
-            await claims.until_changed(until_s)
-            if claims.now_s() < until_s:
-                return
-            refused = timed_out(refused, within_s, await claims.before_return(refused.path))
-        elif claimable and policy.claims:
-            globs = claims.ground(unsettled, self._pid)
-            if globs and len(self._pinned) < _ATTEMPTS:
-                await self._claimed(refused, globs, until_s)
-                return
-        elif policy.waits and (claimable or refused.reason is Reason.DELEGATED):
-            await claims.until_changed(until_s)
-            if claims.now_s() < until_s:
-                return
-            refused = timed_out(refused, within_s, ())
-        raise Unobtained(refused)
-
-    async def _claimed(self, refused: Refused, globs: tuple[str, ...], until_s: float) -> None:
-        claims = self._claims
-        claim = claims.join(globs)
-        try:
-            with trio.move_on_after(max(0.0, until_s - claims.now_s())):
-                await claim.done.wait()
-            if not claim.done.is_set():
-                waited_s = claims.now_s() - self._began_s
-                raise Unobtained(timed_out(refused, waited_s, await claims.in_the_way(claim)))
-            if claim.error is not None:
-                raise Unobtained(refused_by(refused, claim.error))
-            claims.leases.pin(claim.token)
-            self._pinned.append(claim.token)
-        finally:
-            claims.leave(claim)
-
-    def over(self) -> None:
-        """The request is answered."""
-        for token in self._pinned:
-            self._claims.leases.unpin(token)
 
 
 class UnleasedClaims:
@@ -156,10 +67,10 @@ class UnleasedClaims:
         self._share_of = share_of
         self.stopped = trio.Event()
         self._lessee = lessee
-        self._claims: dict[tuple[str, ...], _Claim] = {}
-        self._unsent: list[_Claim] = []
+        self._claims: dict[tuple[str, ...], WriteClaim] = {}
+        self._unsent: list[WriteClaim] = []
         self._to_send = trio.Event()
-        self._waiting: dict[str, _Claim] = {}
+        self._waiting: dict[str, WriteClaim] = {}
         self._jobs, self._to_do = trio.open_memory_channel[Callable[[], Awaitable[None]]](math.inf)
 
     def now_s(self) -> float:
@@ -217,7 +128,7 @@ class UnleasedClaims:
         """See `leasefs.mount.gate.Obtainer`."""
         if not self.settings.policy.claims or not all(map(self._is_own, paths)):
             return
-        within_s = self.settings.wait_s if self.settings.policy.waits else _ANSWER_WITHIN_S
+        within_s = self.settings.wait_s if self.settings.policy.waits else ANSWER_WITHIN_S
         with trio.move_on_after(within_s):
             for globs in ground_of_files(sorted(paths), self.settings.regions):
                 claim = self.join(globs)
@@ -226,16 +137,16 @@ class UnleasedClaims:
                 finally:
                     self.leave(claim)
 
-    def join(self, globs: tuple[str, ...]) -> _Claim:
+    def join(self, globs: tuple[str, ...]) -> WriteClaim:
         """Ask for this ground, or be one more who asks for it."""
         claim = self._claims.get(globs)
         if claim is None:
-            claim = self._claims[globs] = _Claim(globs)
+            claim = self._claims[globs] = WriteClaim(globs)
             self._ask(claim)
         claim.users += 1
         return claim
 
-    def leave(self, claim: _Claim) -> None:
+    def leave(self, claim: WriteClaim) -> None:
         """One of those who asked for it is gone. After the last one a claim that waits is withdrawn."""
         claim.users -= 1
         if claim.users == 0:
@@ -244,7 +155,7 @@ class UnleasedClaims:
             if self._waiting.pop(claim.lease_id, None) is not None:
                 self._jobs.send_nowait(partial(self._withdraw, claim.lease_id))
 
-    async def in_the_way(self, claim: _Claim) -> Sequence[Mapping[str, Any]]:
+    async def in_the_way(self, claim: WriteClaim) -> Sequence[Mapping[str, Any]]:
         """What stands before a claim that waits, as its answer has it: now, or if that is not told, at first."""
         now = await self._blockers(claim.lease_id) if claim.lease_id else ()
         return now or claim.blockers
@@ -257,7 +168,7 @@ class UnleasedClaims:
 
     # -- claiming ------------------------------------------------------------------------------
 
-    def _ask(self, claim: _Claim) -> None:
+    def _ask(self, claim: WriteClaim) -> None:
         self._unsent.append(claim)
         self._to_send.set()
 
@@ -271,7 +182,7 @@ class UnleasedClaims:
                 if claims:
                     await self._send_some(claims)
 
-    async def _send_some(self, claims: list[_Claim]) -> None:
+    async def _send_some(self, claims: list[WriteClaim]) -> None:
         began_s = self.now_s()
         calls = [self._call(claim) for claim in claims]
         answers: Sequence[api.Body | LeasefsError]
@@ -288,7 +199,7 @@ class UnleasedClaims:
             else:
                 self._answered(claim, answer, began_s)
 
-    def _call(self, claim: _Claim) -> api.Call:
+    def _call(self, claim: WriteClaim) -> api.Call:
         settings = self.settings
         return api.claim(
             claim.globs,
@@ -299,8 +210,8 @@ class UnleasedClaims:
             share=claim.share,
         )
 
-    def _answered(self, claim: _Claim, answer: api.Body, began_s: float) -> None:
-        claim.lease_id = answer["lease"]
+    def _answered(self, claim: WriteClaim, answer: api.Body, began_s: float) -> None:
+        claim.lease_id, claim.held_up = answer["lease"], None
         if answer["state"] == "waiting":
             claim.blockers = answer.get("waits_for") or ()
             self._waiting[claim.lease_id] = claim
@@ -312,12 +223,12 @@ class UnleasedClaims:
         is_new = (answer.get("held_for_s") or 0.0) <= self.now_s() - began_s
         self._granted(claim, waited=False, is_new=is_new)
 
-    def leave_unwanted(self, claim: _Claim) -> None:
+    def leave_unwanted(self, claim: WriteClaim) -> None:
         """Nobody waited any more when the answer came."""
         claim.users += 1
         self.leave(claim)
 
-    def _granted(self, claim: _Claim, *, waited: bool, is_new: bool = True) -> None:
+    def _granted(self, claim: WriteClaim, *, waited: bool, is_new: bool = True) -> None:
         lease = self._held(claim.lease_id)
         if lease is None:
             why = self._lessee.why_ended(claim.lease_id) or "it is over again"
@@ -331,33 +242,35 @@ class UnleasedClaims:
     def _held(self, lease_id: str) -> HeldLease | None:
         return next((one for one in self._lessee.view.leases if one.lease_id == lease_id), None)
 
-    def _finish(self, claim: _Claim, error: LeasefsError | None) -> None:
+    def _finish(self, claim: WriteClaim, error: LeasefsError | None) -> None:
         claim.error = error
         if self._claims.get(claim.globs) is claim:
             del self._claims[claim.globs]
         claim.done.set()
 
-    def _refused(self, claim: _Claim, error: LeasefsError) -> None:
+    def _refused(self, claim: WriteClaim, error: LeasefsError) -> None:
         if isinstance(error, Deadlock):
             self._jobs.send_nowait(partial(self._let_go_and_ask_again, claim, error))
         elif error.details.get("needs") == "share" and claim.share is None:
             self._jobs.send_nowait(partial(self._ask_with_share, claim))
+        elif "max_leases" in error.details:
+            self._jobs.send_nowait(partial(self._make_room, claim, error))
         elif isinstance(error, LedgerUnavailable) and self.settings.policy.waits:
             self._jobs.send_nowait(partial(self._ask_later, claim))
         else:
             self._finish(claim, error)
 
-    async def _ask_with_share(self, claim: _Claim) -> None:
+    async def _ask_with_share(self, claim: WriteClaim) -> None:
         claim.share = 0.0 if self._share_of is None else await self._share_of(claim.globs)
         claim.key = new_key()
         self._ask(claim)
 
-    async def _ask_later(self, claim: _Claim) -> None:
+    async def _ask_later(self, claim: WriteClaim) -> None:
         await trio.sleep(RETRY_S)
         if claim.users:
             self._ask(claim)
 
-    async def _let_go_and_ask_again(self, claim: _Claim, error: Deadlock) -> None:
+    async def _let_go_and_ask_again(self, claim: WriteClaim, error: Deadlock) -> None:
         """Of what is in the way of others, all that is not used right now is given back; then once more."""
         if not await self.leases.let_idle_go():
             self._finish(claim, error)
@@ -368,6 +281,22 @@ class UnleasedClaims:
             self._answered(claim, await self._lessee.claim(self._call(claim)), began_s)
         except LeasefsError as again:
             self._finish(claim, again)
+
+    async def _make_room(self, claim: WriteClaim, error: LeasefsError) -> None:
+        """The agent has as many leases as it may: what nothing uses right now is given back, then once more.
+
+        A file that was closed is still known as open for a moment. With `wait`, the write waits for the agent's others.
+        """
+        first, claim.held_up = claim.held_up is None, error
+        if not first and not self.settings.policy.waits:
+            self._finish(claim, error)
+            return
+        if not await self.leases.let_idle_go() or not first:
+            await trio.sleep(RETRY_S)
+            await self.leases.let_idle_go()
+        if claim.users:
+            claim.key = new_key()
+            self._ask(claim)
 
     async def _follow_waiting(self) -> None:
         while True:

@@ -380,3 +380,34 @@ async def test_where_the_share_of_files_is_capped_it_is_said(ledger: CoreLedger)
                 with pytest.raises(Unobtained) as caught:
                     await obtaining.obtain(Unsettled(made, [Target(b"d")]))
                 assert "claim covers 60.0% of the files" in caught.value.refused.detail
+
+
+@on_mock_clock
+@pytest.mark.parametrize("policy", ["claim", "claim+wait"])
+async def test_a_cap_on_leases_is_met_by_giving_back_what_is_idle(
+    ledger: CoreLedger, policy: str
+) -> None:
+    ledger.do(SetAdmission("territory", Admission(max_leases=1)))
+    async with writer(ledger, "ada", policy, idle_s=600.0) as ada:
+        for path in (b"a", b"b", b"c"):
+            await ada.write(path)
+        assert not ada.holds(b"b")
+        assert trio.current_time() < 5
+
+
+@on_mock_clock
+async def test_where_nothing_is_idle_a_write_waits_for_the_agents_own_others(
+    ledger: CoreLedger,
+) -> None:
+    ledger.do(SetAdmission("territory", Admission(max_leases=1)))
+    async with writer(ledger, "ada", idle_s=600.0, wait_s=60.0) as ada:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ada.write, b"a", 10.0)
+            await trio.sleep(1)
+            began_s = await ada.write(b"b")
+        assert 10 <= began_s < 12
+        async with ada.writing(b"c"):
+            why = await refused(ada, b"d")
+        assert "this territory lets one agent have 1" in why.detail
+    async with writer(ledger, "bo", "claim", idle_s=600.0) as bo, bo.writing(b"x"):
+        assert "lets one agent have 1" in (await refused(bo, b"y")).detail
