@@ -148,6 +148,7 @@ def closed(path: Path) -> bool:
     return False
 
 
+@pytest.mark.usefixtures("fuse_for_all")
 def test_an_ordinary_users_mount_does_without(source: Path) -> None:
     give(source, NOBODY)
     with mounted(str(source), str(source), "--redirects", user=NOBODY) as mount:
