@@ -116,6 +116,7 @@ async def _run(
             raise
         # It went idle and stopped between being found and being asked.
         await revive()
+        await kept.look()
         await lessee.open(replace=config.replace)
     try:
         refusals = RefusalLog(lessee.refused)

@@ -15,7 +15,7 @@ import trio
 
 from leasefs.client import api
 from leasefs.client.ids import new_key
-from leasefs.core.errors import LeasefsError
+from leasefs.core.errors import LeasefsError, LedgerUnavailable
 from leasefs.mount.unleased_claims import NOTE as CLAIMED_BY_A_WRITE
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _WITHIN_S = 5.0
+_TRY_AGAIN_S = 1.0
 
 
 class KeptLeases:
@@ -47,12 +48,18 @@ class KeptLeases:
         return self._wanted and not self.gives_back()
 
     async def look(self) -> None:
-        """Remember what the agent holds now, before its new session begins. Never fails: then it is nothing."""
+        """Remember what the agent holds now, before its new session begins.
+
+        Raises:
+            LedgerUnavailable: the ledger does not answer, and then no session may begin: it would end the former one.
+        """
         if not self._wanted:
             return
         identity = self._lessee.identity
         try:
             answer = await self._transport.send(api.leases(identity.territory), timeout_s=_WITHIN_S)
+        except LedgerUnavailable:
+            raise
         except LeasefsError as error:
             log.warning("what %s held is not known: %s", identity.agent, error)
             return
@@ -71,8 +78,10 @@ class KeptLeases:
         """Claim each of them, waiting for none: what somebody else has by now is told and left."""
         while self._former:
             call = self._former[0]
-            await _told(call, self._lessee.claim(call))
-            del self._former[0]
+            if await _told(call, self._lessee.claim(call)):
+                del self._former[0]
+            else:
+                await trio.sleep(_TRY_AGAIN_S)
 
     async def hand_on(self) -> None:
         """At the end that has come: claim what there was no time for, under the same keys, for the mount after this."""
@@ -94,11 +103,16 @@ def _claim(lease: api.Body) -> api.Call:
     )
 
 
-async def _told(call: api.Call, answered: Awaitable[api.Body]) -> None:
+async def _told(call: api.Call, answered: Awaitable[api.Body]) -> bool:
+    """Say what came of it; False if the ledger did not answer, so that nothing is known."""
     globs = " ".join((call.body or {})["globs"])
     try:
         answer = await answered
+    except LedgerUnavailable as error:
+        log.info("%s is claimed again later: %s", globs, error.message)
+        return False
     except LeasefsError as error:
         log.warning("%s is not held any more: %s", globs, error.message)
     else:
         log.info("%s is held again, as %s", globs, answer["lease"])
+    return True
