@@ -160,7 +160,8 @@ def _writes_refused(event: Event) -> tuple[str, str]:
     first = refusals[0]
     more = f" (and {len(refusals) - 1} more)" if len(refusals) > 1 else ""
     by = f"{first['program']}[{first['pid']}]"
-    return event["agent"], f"{first['op']} {first['path']} by {by}: {first['reason']}{more}"
+    passed = "passed, since the mount only observes: " if first.get("observed") else ""
+    return event["agent"], f"{first['op']} {first['path']} by {by}: {passed}{first['reason']}{more}"
 
 
 def _fresh_recorded(event: Event) -> tuple[str, str]:

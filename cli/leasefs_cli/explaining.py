@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from leasefs.core.policy import Refused, Verdict
 
 
+# What a claim of its own helps a write with.
+_CLAIMED = frozenset({Reason.NOT_LEASED, Reason.LAPSED, Reason.TREE_NOT_LEASED})
+
+
 class Claims(NamedTuple):
     """The claims over a path: this session's and everybody else's."""
 
@@ -47,6 +51,24 @@ def explain(verdict: Verdict, claims: Claims, path: str) -> Explanation:
             "write again: the mount asks the ledger once more; if it is taken, claim again",
         )
     return Explanation(False, _who_has_it(verdict, claims), _what_to_do(claims, shlex.quote(path)))
+
+
+def by_policy(
+    told: Explanation, verdict: Verdict, claims: Claims, unleased: api.Body
+) -> Explanation:
+    """The same, where the mount treats writes that no lease covers otherwise than by refusing them."""
+    policy = unleased.get("policy", "deny")
+    if isinstance(verdict, Allowed) or policy == "deny" or verdict.reason is Reason.CONTROL:
+        return told
+    if policy == "observe":
+        return Explanation(True, f"this mount only observes, and reports it: {told.reason}", "")
+    if "claim" in policy and verdict.reason in _CLAIMED and not (claims.ours or claims.theirs):
+        reason = f"nobody has it, and a write claims it first, by this mount's policy ({policy})"
+        return Explanation(True, reason, "")
+    if "wait" not in policy:
+        return told
+    waits = f"a write waits for it, for {in_words(unleased['wait_s'])} at most ({policy})"
+    return told._replace(next_step=f"{waits}; or: {told.next_step}" if told.next_step else waits)
 
 
 def _why_allowed(verdict: Allowed, claims: Claims) -> str:

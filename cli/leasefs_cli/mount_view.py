@@ -8,7 +8,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from leasefs.client import api
 from leasefs_cli.durations import in_words
 from leasefs_cli.lease_rows import globs_of, some_of
 from leasefs_cli.printing import say, say_columns
@@ -16,12 +15,11 @@ from leasefs_cli.printing import say, say_columns
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from leasefs_cli.place import View
+    from leasefs.client import api
 
 
-def last_refusal(seen: View, path: str) -> api.Body | None:
-    """The newest refusal on exactly this path that the mount still remembers, or None."""
-    said = seen.link.send(api.mount())
+def last_refusal(said: api.Body, path: str) -> api.Body | None:
+    """The newest refusal on exactly this path of those that a mount told it remembers, or None."""
     return next((refusal for refusal in said["refusals"] if refusal["path"] == path), None)
 
 
@@ -30,7 +28,8 @@ def refusal_words(refusal: api.Body) -> str:
     at = datetime.fromisoformat(refusal["time"]).astimezone()
     by = f"{refusal['program'] or 'a process'}[{refusal['pid']}]"
     there = f"; there now: {refusal['there']}" if refusal.get("there") else ""
-    return f"{refusal['operation']} by {by} at {at:%H:%M:%S}: {refusal['reason']}{there}"
+    passed = "passed, since the mount only observes: " if refusal.get("observed") else ""
+    return f"{refusal['operation']} by {by} at {at:%H:%M:%S}: {passed}{refusal['reason']}{there}"
 
 
 def mount_recall_words(recall: api.Body) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from leasefs.core import errors
-from leasefs.testing.fake_ledger import LEASE, OTHER, WAITING, FakeLedger
+from leasefs.testing.fake_ledger import LEASE, OTHER, REFUSAL, WAITING, FakeLedger
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -163,6 +163,37 @@ def test_why(
     ran = here("why", path)
     assert words in ran.out
     assert (ran.code, ran.err) == (code, "")
+
+
+@pytest.mark.parametrize(
+    ("policy", "claims", "code", "words"),
+    [
+        ("deny", [], 3, "is closed to you: no lease of this mount covers the path, and nobody"),
+        ("claim", [], 0, "may be written: nobody has it, and a write claims it first"),
+        ("claim+wait", [], 0, "a write claims it first, by this mount's policy (claim+wait)"),
+        ("claim", [OTHER], 3, "next: leasefs claim docs/a.md --wait"),
+        ("claim+wait", [OTHER], 3, "next: a write waits for it, for 1m at most (claim+wait); or:"),
+        ("wait", [], 3, "next: a write waits for it, for 1m at most (wait); or: leasefs claim"),
+        ("observe", [OTHER], 0, "this mount only observes, and reports it: bo (shell) holds docs"),
+    ],
+)
+def test_why_knows_what_the_mount_does_where_no_lease_covers(
+    here: Any, mounted: FakeLedger, policy: str, claims: list[Any], code: int, words: str
+) -> None:
+    """Its exit code says whether a write would pass, whatever the mount's policy."""
+    mounted.answers["GET /v1/mount"]["unleased"] = {"policy": policy, "wait_s": 60.0}
+    mounted.answers["GET /v1/who"] = {"leases": claims}
+    ran = here("why", "docs/a.md")
+    assert words in ran.out
+    assert ran.code == code
+
+
+def test_what_was_only_observed_is_not_told_as_refused(here: Any, mounted: FakeLedger) -> None:
+    observed = {**REFUSAL, "observed": True, "path": "docs/a.md"}
+    mounted.answers["GET /v1/mount"]["refusals"] = [observed]
+    told = here("why", "docs/a.md").out
+    assert "last observed: " in told
+    assert ": passed, since the mount only observes: " in told
 
 
 def test_why_counts_ignored_ground_as_free(here: Any, mounted: FakeLedger, tree: Path) -> None:

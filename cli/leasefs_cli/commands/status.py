@@ -86,6 +86,7 @@ def _show_mount(seen: View, mount: MountFound, *, as_json: bool) -> None:
             ("territory", mount.territory),
             ("ledger", str(ledger.get("error") or f"{mount.ledger}, leasefs {ledger['version']}")),
             ("intents", counts_in_words(uncommitted)),
+            ("unleased", (mine.get("unleased") or {}).get("policy", "deny")),
             ("native", printable(", ".join(mine.get("redirects", ())) or "nothing")),
         ]
     )

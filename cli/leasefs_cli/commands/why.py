@@ -13,7 +13,7 @@ from leasefs.client.find import require_mount
 from leasefs.core.paths import shown, text
 from leasefs_cli.asking_about import claims_over, meets, subject
 from leasefs_cli.exit_codes import DONE, REFUSED
-from leasefs_cli.explaining import Claims, Explanation, explain
+from leasefs_cli.explaining import Claims, Explanation, by_policy, explain
 from leasefs_cli.inherited_words import inherited_lines, own_work_lines
 from leasefs_cli.judging import judge, names_of
 from leasefs_cli.mount_view import last_refusal, refusal_words
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 def command(path: str, as_json: bool) -> int:
     """Say whether a write to PATH by this mount's agent would pass; if not, why, and what to do.
 
+    A mount that claims what its writes need, waits, or only observes (`leasefs mount --unleased`) is asked what it does.
     If it would, what the last holder left on that ground is shown too: a note, rescues, uncommitted paths.
     If not, where uncommitted work of this agent's on that ground is kept.
     For a directory the question is whether everything in it may be changed. PATH need not exist.
@@ -55,8 +56,10 @@ def command(path: str, as_json: bool) -> int:
     )
     relative = about.glob.literal_path
     verdict = judge(about.roots, relative, claims.ours, claims.theirs)
+    said = seen.link.send(api.mount())
     told = explain(verdict, claims, path)
-    refusal = last_refusal(seen, text(relative))
+    told = by_policy(told, verdict, claims, said.get("unleased") or {})
+    refusal = last_refusal(said, text(relative))
     inherited = _inherited(seen, claims)
     own_work = [] if told.passes else _own_work(seen, about)
     if as_json:
@@ -114,4 +117,5 @@ def _show(path: str, told: Explanation, refusal: api.Body | None, names: int) ->
     if names > 1:
         say(f"note: the file has {names} names (hard links); a write needs each of them leased")
     if refusal:
-        say(f"last refused: {printable(refusal_words(refusal))}")
+        how = "observed" if refusal.get("observed") else "refused"
+        say(f"last {how}: {printable(refusal_words(refusal))}")
