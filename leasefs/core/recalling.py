@@ -134,7 +134,7 @@ def recall(draft: Draft, command: RecallLease) -> Decision:
     if len(command.reason) > MAX_REASON_LENGTH:
         raise InvalidRequest(f"a reason has at most {MAX_REASON_LENGTH} characters")
     by = command.by or _parents_holder(draft.state, lease, command.session)
-    _recall_tree(draft, lease.id, by, command.reason or f"recalled by {by}", command.within_s)
+    _recall_tree(draft, lease.id, by, command.reason or "no reason given", command.within_s)
     return draft.done(lease_answer(draft.state, lease.id, draft.now_s))
 
 

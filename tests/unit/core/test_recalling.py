@@ -290,3 +290,11 @@ def test_a_shell_that_never_hears_of_it_keeps_no_ground_closed(ledger: LedgerDri
     assert back.resumes == low.lease
     ledger.release("b", high.lease)
     assert back.id in ledger.state.leases
+
+
+def test_a_recall_without_a_reason_says_just_that(ledger: LedgerDriver) -> None:
+    low = ledger.claim("a", "x")
+    ledger.answered(RecallLease(low.lease, 10.0, by="ann"))
+    recall = recall_of(ledger, low)
+    assert recall is not None
+    assert (recall.by, recall.reason) == ("ann", "no reason given")
