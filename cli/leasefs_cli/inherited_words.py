@@ -25,7 +25,7 @@ def inherited_lines(lease: api.Body) -> Iterator[str]:
             yield from _note_lines(note)
     for rescue in inherits["rescues"][:_SHOWN]:
         yield (
-            f"rescue {rescue['id']}: {rescue['paths']} uncommitted paths of {rescue['agent']} were kept from here "
+            f"rescue {rescue['id']}: {_uncommitted(rescue)} of {rescue['agent']} {_was(rescue)} kept from here "
             f"(leasefs rescue show {rescue['id']})"
         )
     yield from _more(len(inherits["rescues"]), "rescues", "leasefs rescue list")
@@ -38,7 +38,7 @@ def own_work_lines(rescues: list[api.Body]) -> Iterator[str]:
     """For whoever lost a lease: where its own uncommitted work is."""
     for rescue in rescues[:_SHOWN]:
         yield (
-            f"your own work: {rescue['paths']} uncommitted paths of {rescue['lease']} were kept when it was lost "
+            f"your own work: {_uncommitted(rescue)} of {rescue['lease']} {_was(rescue)} kept when it was lost "
             f"(leasefs rescue show {rescue['id']})"
         )
     yield from _more(len(rescues), "rescues", "leasefs rescue list")
@@ -58,3 +58,12 @@ def _note_lines(note: api.Body) -> Iterator[str]:
 def _more(count: int, what: str, command: str) -> Iterator[str]:
     if count > _SHOWN:
         yield f"{count - _SHOWN} more {what}: {command}"
+
+
+def _uncommitted(rescue: api.Body) -> str:
+    count = rescue["paths"]
+    return f"{count} uncommitted path{'s' * (count != 1)}"
+
+
+def _was(rescue: api.Body) -> str:
+    return "was" if rescue["paths"] == 1 else "were"

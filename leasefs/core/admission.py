@@ -65,11 +65,9 @@ def is_full(state: State, territory: str) -> str:
     why = f" ({admission.reason})" if admission.reason else ""
     by = f", set by {admission.by}" if admission.by else ""
     if admission.max_exclusive is not None and live >= admission.max_exclusive:
-        return f"{live} exclusive leases are live, the limit is {admission.max_exclusive}{by}{why}"
+        return f"{_leases(live, 'exclusive ')} {'is' if live == 1 else 'are'} live, the limit is {admission.max_exclusive}{by}{why}"
     if admission.max_unlanded is not None and open_ >= admission.max_unlanded:
-        return (
-            f"work of {open_} leases has not landed, the limit is {admission.max_unlanded}{by}{why}"
-        )
+        return f"work of {_leases(open_)} has not landed, the limit is {admission.max_unlanded}{by}{why}"
     return ""
 
 
@@ -221,3 +219,7 @@ def admission_answer(state: State, territory: str) -> AdmissionAnswer:
         unlanded=unlanded(state, territory),
         waiting=waiting,
     )
+
+
+def _leases(count: int, kind: str = "") -> str:
+    return f"{count} {kind}lease{'s' * (count != 1)}"

@@ -302,7 +302,7 @@ def test_admission_is_what_the_queue_waits_for(start: Any, installed: Any, repo:
     assert (refused.code, "takes on no more work now" in refused.err) == (3, True)
     waiting = start("claim", "b/**", "--agent", "bo", "--wait")
     line = line_of(waiting.stderr)
-    assert "behind admission: 1 exclusive leases are live, the limit is 1" in line
+    assert "behind admission: 1 exclusive lease is live, the limit is 1" in line
     assert "CI is red" in line
     assert line.endswith("ETA unknown\n")
     shown = installed("admission", "show").out
