@@ -145,48 +145,19 @@ async def serve(
         treat(gate)
         # Once it is mounted, nothing here may touch the mountpoint.
         mountpoint, in_place = options.real_mountpoint, options.in_place
-        local = is_local(root_fd)
+        watched = is_local(root_fd)
         handshake = Handshake(connect(options))
         notices = Notices(handshake.libfuse_fd)
-        cache = FuseCache(notices)
-        changes = ChangeLog(secrets.token_hex(16), finder(root_fd))
-        gate.intents.follow(changes.turn)
-        beneath = WorkTree(root_fd, (os.fsencode(mountpoint),))
         sharing = Sharing(root_fd)
-        gate.intents.share(sharing.is_alone)
-        gate.guard = GitGuard(beneath, gate, ground, sharing.is_alone)
-        files = ControlDir(
-            control,
-            os.geteuid(),
-            os.getegid(),
-            changes,
-            lambda: tree.outside.settle(),
-            finder_of_all(root_fd),
-            gate.refusals.before_reading,
-        )
-        tree = build_tree(
-            root_fd,
-            gate,
-            ground,
-            files,
-            for_others=os.geteuid() == 0,
-            descriptors=raise_file_limit(),
-            cache=cache,
-            changes=changes,
-            watched=local,
-            judge=foreign.judge if foreign is not None and local else None,
-        )
-        if gate.obtainer is not None:
-            tree.readings = Readings()
+        judge = foreign.judge if foreign is not None and watched else None
+        cache = FuseCache(notices)
+        tree = _tree(mountpoint, root_fd, ground, gate, cache, sharing, control, judge)
         pump = Pump(handshake, notices.begin)
         holdings.when_given(partial(cut_off, tree))
         _init(Operations(tree, xattrs=options.xattrs), handshake.libfuse_fd, pump, options)
+        tasks = [] if foreign is None else foreign.tasks(tree, watched=watched)
         beside = Beside(
-            [
-                tree.outside.run,
-                tree.listings.tidy,
-                *(foreign.tasks(tree, watched=local) if foreign is not None else ()),
-            ],
+            [tree.outside.run, tree.listings.tidy, *tasks],
             cache,
             lambda ours: (
                 begin(
@@ -209,6 +180,48 @@ async def serve(
         sharing.close()
     finally:
         os.close(root_fd)
+
+
+def _tree(
+    mountpoint: str,
+    root_fd: int,
+    ground: GitGround,
+    gate: Gate,
+    cache: FuseCache,
+    sharing: Sharing,
+    control: Mapping[str, Callable[[], bytes]],
+    judge: Foreign | None,
+) -> Tree:
+    """The tree of one mount; `judge` tells own changes from others', where they can be watched."""
+    changes = ChangeLog(secrets.token_hex(16), finder(root_fd))
+    gate.intents.follow(changes.turn)
+    gate.intents.share(sharing.is_alone)
+    beneath = WorkTree(root_fd, (os.fsencode(mountpoint),))
+    gate.guard = GitGuard(beneath, gate, ground, sharing.is_alone)
+    files = ControlDir(
+        control,
+        os.geteuid(),
+        os.getegid(),
+        changes,
+        lambda: tree.outside.settle(),
+        finder_of_all(root_fd),
+        gate.refusals.before_reading,
+    )
+    tree = build_tree(
+        root_fd,
+        gate,
+        ground,
+        files,
+        for_others=os.geteuid() == 0,
+        descriptors=raise_file_limit(),
+        cache=cache,
+        changes=changes,
+        watched=is_local(root_fd),
+        judge=judge,
+    )
+    if gate.obtainer is not None:
+        tree.readings = Readings()
+    return tree
 
 
 def hide_descriptors() -> None:

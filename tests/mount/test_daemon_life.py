@@ -24,7 +24,7 @@ from leasefs.core.errors import (
     LedgerUnavailable,
     NotMounted,
 )
-from leasefs.mount.daemon import Revival
+from leasefs.mount.agent_session import Revival
 from leasefs.mount.launch import MountConfig, start_mount
 from leasefs.testing.agents import Agent, agent_mount
 from leasefs.testing.eventually import eventually
@@ -148,7 +148,7 @@ def test_a_ledger_that_cannot_be_started_is_tried_ever_less_often(
         attempts.append(1)
         raise LedgerUnavailable("broken store")
 
-    monkeypatch.setattr("leasefs.mount.daemon.ensure_ledger", fail)
+    monkeypatch.setattr("leasefs.mount.agent_session.ensure_ledger", fail)
 
     async def ask_for_a_while() -> None:
         revival = Revival()
