@@ -21,6 +21,7 @@ from leasefs.core.companions import companion_of
 from leasefs.core.globs import parse_glob
 from leasefs.core.held import HeldLease, HeldView
 from leasefs.core.lease import Mode
+from leasefs.mount.foreign_lately import LEASE_EVENTS, HeldLately
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -34,14 +35,14 @@ _EARLIER_S = 5.0
 # Notes of that many paths are remembered, and that much of a ledger's log is read to catch up with it.
 _MOST_NOTES = 100_000
 _MOST_EVENTS = 5_000
-_PAGE = 50
+_PAGE = 500
 # A mount that went in this time may have made the change.
 _REMEMBERED_S = 10.0
 # Who is there changes seldom; what is not explained otherwise is judged by a look of its own.
 _LOOK_EVERY_S = 2.0
 _TIMEOUT_S = 10.0
 _FOREVER_S = 1e18
-_TYPES = ("intents-noted", "intents-settled", "foreign-writes")
+_TYPES = ("intents-noted", "intents-settled", "foreign-writes", *LEASE_EVENTS)
 
 
 class _Read(NamedTuple):
@@ -79,6 +80,7 @@ class Others:
         # When others reported a foreign write.
         self._reported: dict[bytes, float] = {}
         self._seq = 0
+        self._lately = HeldLately()
 
     async def look(self) -> int:
         """Look who is there, before somebody goes; returns how many report the same before this mount does."""
@@ -122,10 +124,16 @@ class Others:
             await self._catch_up()
         for agent in hidden:
             dirty |= await self._dirty(agent)
+        # Leases that writes claim are given back within moments, and of the files that atomic saves leave and take
+        # away again no journal tells.
+        lately = self._lately.view(self._seen, tuple(suspected.values()))
         return {
             path
             for path, wall_s in suspected.items()
-            if self._is_known(path, wall_s) or any(one in dirty for one in _with_ancestors(path))
+            if self._is_known(path, wall_s)
+            or any(one in dirty for one in _with_ancestors(path))
+            or lately.writable(path, 0.0) is not None
+            or companion_of(path, lately, 0.0) is not None
         }
 
     def _is_known(self, path: bytes, wall_s: float) -> bool:
@@ -200,6 +208,9 @@ class Others:
 
     def _heard(self, recorded: api.Body) -> None:
         event = recorded["event"]
+        if event["type"] in LEASE_EVENTS:
+            self._lately.heard(recorded)
+            return
         if event["tree"] != self._header.tree or event["session"] == self._header.session:
             return
         if event["type"] == "intents-noted":

@@ -133,6 +133,39 @@ async def test_what_a_live_mount_delegated_is_left_to_who_has_it_now(bench: Benc
     assert await bench.theirs(*paths) == {b"src/x", b"src/b/x"}
 
 
+def granted(lease: str, session: str, *globs: str, mode: str = "exclusive") -> Body:
+    claim = {"id": lease, "session": session, "globs": globs, "mode": mode, "ttl_s": 30.0}
+    return {"seq": 7, "wall_s": NOW_S - 3, "event": {"type": "granted", "claim": claim}}
+
+
+def over(lease: str, wall_s: float = NOW_S - 0.5, how: str = "released") -> Body:
+    return {"seq": 8, "wall_s": wall_s, "event": {"type": how, "lease": lease}}
+
+
+async def test_what_was_held_a_moment_ago_and_its_companions_are_left_to_who_held_it(
+    bench: Bench,
+) -> None:
+    """Leases that writes claim are over at once, and no journal tells of the drafts of a save."""
+    for session in ("S-1", "S-3"):
+        bench.mount(session)
+    bench.events = [
+        granted("L1", "S-1", "one.py"),
+        granted("L2", "S-3", "two.py"),
+        granted("L3", "S-3", "long-ago.py"),
+        granted("L4", "S-9", "elsewhere.py"),
+        granted("L5", "S-1", "read.py", mode="shared"),
+        granted("L6", OURS.session, "ours.py"),
+        granted("L7", "S-1", "**"),
+        over("L1"),
+        over("L2", how="expired"),
+        over("L3", NOW_S - 2),
+        *map(over, ("L4", "L5", "L6")),
+    ]
+    mine = b"one.py", b"two.py", b".one.py.swp", b"one.py.tmp5"
+    others = b"long-ago.py", b"elsewhere.py", b"read.py", b"ours.py", b"three.py"
+    assert await bench.theirs(*mine, *others) == set(mine), "L7 is live: /v1/leases says what of it"
+
+
 async def test_a_journal_explains_what_was_noted_just_before(bench: Bench) -> None:
     journal = bench.mount("S-3")
     journal.note(note("fresh"))
