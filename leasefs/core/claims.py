@@ -28,10 +28,10 @@ from leasefs.core.events import (
     Revoked,
 )
 from leasefs.core.globs import Glob, globs_of, parse_glob
-from leasefs.core.granting import settle, settle_territory, take
+from leasefs.core.granting import is_live_again, settle, settle_territory, take
 from leasefs.core.lease import MAX_GLOBS, MAX_TTL_S, MIN_TTL_S, Mode
 from leasefs.core.obstacles import Obstacles, obstacles
-from leasefs.core.recalling import check_within, recall_for, recall_for_waiters, with_children
+from leasefs.core.recalling import check_within, recall_for, with_children
 from leasefs.core.records import Claim, Lease, Session
 from leasefs.core.views import lease_answer, waiting_answer
 from leasefs.core.waits import cycle_by_grant, cycle_through, may_come_back, names_of
@@ -189,7 +189,7 @@ def _renew(draft: Draft, lease: Lease, ttl_s: float) -> Decision:
     was_lapsed = lease.lapsed(draft.now_s)
     draft.emit(Renewed(lease.claim.session, (renewal,)))
     if was_lapsed:
-        recall_for_waiters(draft, lease.id)
+        is_live_again(draft, lease.id)
     return draft.done(_remembered(draft, lease.id))
 
 

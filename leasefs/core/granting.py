@@ -76,6 +76,17 @@ def settle(draft: Draft, territory: str, globs: tuple[Glob, ...]) -> None:
     _serve(draft, waiters_at(state, territory, globs), state)
 
 
+def is_live_again(draft: Draft, lease_id: str) -> None:
+    """A lapsed lease came back: whoever waits and may recall it does, and whom its holder waits for must go on.
+
+    While it was lapsed it filled no place of its territory.
+    """
+    recall_for_waiters(draft, lease_id)
+    territory = draft.state.leases[lease_id].claim.territory
+    if territory in draft.state.admission:
+        settle_territory(draft, territory)
+
+
 def settle_territory(draft: Draft, territory: str) -> None:
     """Grant, in order, every waiter of a territory that nothing holds back any more.
 

@@ -16,8 +16,8 @@ from leasefs.core.events import (
     WritesRefused,
 )
 from leasefs.core.globs import globs_of
-from leasefs.core.granting import settle
-from leasefs.core.recalling import come_back, due_at_s, overdue, recall_for_waiters
+from leasefs.core.granting import is_live_again, settle
+from leasefs.core.recalling import come_back, due_at_s, overdue
 from leasefs.core.views import SESSION_TTL_S, is_live, recall_answer
 from leasefs.core.waits import may_come_back
 
@@ -56,7 +56,7 @@ def heartbeat(draft: Draft, command: Heartbeat) -> Decision:
     if renewals or draft.now_s - session.seen_at_s > SESSION_TTL_S / 6:
         draft.emit(Renewed(session.id, tuple(renewals)))
     for lease_id in back:
-        recall_for_waiters(draft, lease_id)
+        is_live_again(draft, lease_id)
     renewed = tuple(_renewed(draft, item) for item in renewals)
     return draft.done(HeartbeatAnswer(renewed, tuple(lost)))
 

@@ -247,3 +247,18 @@ def test_a_hold_of_its_own_stands_above_the_cap(ledger: LedgerDriver, refused: A
     assert ledger.look(frozen).recall is None
     with refused("unknown-lease"):
         ledger.answered(SetHold("olga", frozen.lease, 5))
+
+
+def test_a_lease_that_comes_back_fills_its_place_again_and_what_its_holder_waits_for_goes_on(
+    ledger: LedgerDriver,
+) -> None:
+    held = ledger.claim("b", "z", ttl_s=10)
+    limit(ledger, max_exclusive=0)
+    ledger.pass_s(11)
+    assert ledger.look(held).state == "lapsed"
+    first = ledger.claim("a", "x", wait=True)
+    ledger.claim("b", "x", wait=True)
+    assert ledger.look(first).state == "waiting", "nobody is inside who waits for it"
+    ledger.beat("b", held)
+    assert ledger.look(held).state == "granted"
+    assert ledger.look(first).state == "granted", "else both would wait for ever"
