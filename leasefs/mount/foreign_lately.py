@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from leasefs.core.companions import companion_of
 from leasefs.core.globs import parse_glob
 from leasefs.core.held import HeldLease, HeldView
 from leasefs.core.lease import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, Iterable
 
     from leasefs.client import api
 
 LEASE_EVENTS = ("granted", "released", "expired", "revoked")
 # So many are remembered beyond their end, the newest.
 _MOST = 10_000
-# What was done under a lease is noticed this long after it was over, at most.
-_AFTER_S = 1.0
+# What was done under a lease is noticed by then after it was over, unless the machine is very busy.
+_AFTER_S = 0.25
 _FOREVER_S = 1e18
 
 
@@ -58,16 +59,34 @@ class HeldLately:
             for old in list(self._leases)[: _MOST // 2]:
                 del self._leases[old]
 
-    def view(self, sessions: Container[str], when_wall_s: Sequence[float]) -> HeldView:
-        """What these sessions held at about one of those times and have no more; trusted for ever.
+    def held(self, session: str, path: bytes, wall_s: float) -> bool:
+        """Whether this session held the path, or what it is a companion of, at that time."""
+        return _covers(
+            path,
+            (
+                one.lease
+                for one in self._leases.values()
+                if one.session == session and one.from_wall_s <= wall_s <= one.until_wall_s
+            ),
+        )
+
+    def was_held(self, sessions: Container[str], path: bytes, wall_s: float) -> bool:
+        """Whether one of these sessions held it at about that time, and has it no more.
 
         What they still hold, and what of it they delegated, the ledger says by itself.
         """
-        first_s, last_s = min(when_wall_s) - _AFTER_S, max(when_wall_s)
-        return HeldView(
-            one.lease
-            for one in self._leases.values()
-            if one.session in sessions
-            and one.from_wall_s <= last_s
-            and first_s <= one.until_wall_s < _FOREVER_S
+        return _covers(
+            path,
+            (
+                one.lease
+                for one in self._leases.values()
+                if one.session in sessions
+                and one.from_wall_s <= wall_s
+                and wall_s - _AFTER_S <= one.until_wall_s < _FOREVER_S
+            ),
         )
+
+
+def _covers(path: bytes, leases: Iterable[HeldLease]) -> bool:
+    view = HeldView(leases)
+    return view.writable(path, 0.0) is not None or companion_of(path, view, 0.0) is not None

@@ -124,17 +124,23 @@ class Others:
             await self._catch_up()
         for agent in hidden:
             dirty |= await self._dirty(agent)
-        # Leases that writes claim are given back within moments, and of the files that atomic saves leave and take
-        # away again no journal tells.
-        lately = self._lately.view(self._seen, tuple(suspected.values()))
         return {
             path
             for path, wall_s in suspected.items()
             if self._is_known(path, wall_s)
             or any(one in dirty for one in _with_ancestors(path))
-            or lately.writable(path, 0.0) is not None
-            or companion_of(path, lately, 0.0) is not None
+            or self._was_theirs(path, wall_s)
         }
+
+    def _was_theirs(self, path: bytes, wall_s: float) -> bool:
+        """Whether others held the path at that time, and not this mount.
+
+        Leases that writes claim are given back within moments, and of the files that atomic saves leave and take away
+        again no journal tells.
+        """
+        if not self._lately.was_held(self._seen, path, wall_s):
+            return False
+        return not self._lately.held(self._header.session, path, wall_s)
 
     def _is_known(self, path: bytes, wall_s: float) -> bool:
         when = (self._noted.get(one, 0.0) for one in _with_ancestors(path))

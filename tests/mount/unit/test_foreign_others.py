@@ -138,7 +138,7 @@ def granted(lease: str, session: str, *globs: str, mode: str = "exclusive") -> B
     return {"seq": 7, "wall_s": NOW_S - 3, "event": {"type": "granted", "claim": claim}}
 
 
-def over(lease: str, wall_s: float = NOW_S - 0.5, how: str = "released") -> Body:
+def over(lease: str, wall_s: float = NOW_S - 0.1, how: str = "released") -> Body:
     return {"seq": 8, "wall_s": wall_s, "event": {"type": how, "lease": lease}}
 
 
@@ -164,6 +164,19 @@ async def test_what_was_held_a_moment_ago_and_its_companions_are_left_to_who_hel
     mine = b"one.py", b"two.py", b".one.py.swp", b"one.py.tmp5"
     others = b"long-ago.py", b"elsewhere.py", b"read.py", b"ours.py", b"three.py"
     assert await bench.theirs(*mine, *others) == set(mine), "L7 is live: /v1/leases says what of it"
+
+
+async def test_what_happens_once_the_ground_is_ours_is_not_the_former_holders(
+    bench: Bench,
+) -> None:
+    bench.mount("S-1")
+    ours = granted("L2", OURS.session, "one.py")
+    bench.events = [
+        granted("L1", "S-1", "*.py"),
+        over("L1", NOW_S - 0.1),
+        {**ours, "wall_s": NOW_S - 0.05},
+    ]
+    assert await bench.theirs(b"one.py", b".one.py.swp", b"two.py") == {b"two.py"}
 
 
 async def test_a_journal_explains_what_was_noted_just_before(bench: Bench) -> None:
