@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 _WITHIN_S = 5.0
 _TRY_AGAIN_S = 1.0
+_SOON_S = 0.1
 
 
 class KeptLeases:
@@ -89,7 +90,11 @@ class KeptLeases:
             return
         with trio.move_on_after(_WITHIN_S):
             for call in self._former:
-                await _told(call, self._transport.send(call, timeout_s=_WITHIN_S))
+                # The connection may have gone with what was cancelled.
+                while not await _told(  # noqa: ASYNC110 - asked anew each time
+                    call, self._transport.send(call, timeout_s=_WITHIN_S)
+                ):
+                    await trio.sleep(_SOON_S)
 
 
 def _claim(lease: api.Body) -> api.Call:
