@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import subprocess
 from typing import TYPE_CHECKING
@@ -30,7 +31,10 @@ def detach(mountpoint: str, *, lazy: bool) -> None:
         flags = _UMOUNT_NOFOLLOW | (_MNT_DETACH if lazy else 0)
         if libc.umount2(os.fsencode(mountpoint), flags) == 0:
             return
-        problem = os.strerror(ctypes.get_errno())
+        code = ctypes.get_errno()
+        if code == errno.EINVAL:
+            return  # no mount any more (umount(2)): without fusectl the abort itself may have unmounted it
+        problem = os.strerror(code)
     else:
         command = ["fusermount3", "-u", *(["-z"] if lazy else []), "--", mountpoint]
         done = subprocess.run(
