@@ -14,6 +14,8 @@ from leasefs.core.errors import (
     InvalidRequest,
     KeyReused,
     LeasefsError,
+    LeaseLost,
+    NotHolder,
     OverCap,
     SessionEnded,
     TtlOutOfRange,
@@ -254,6 +256,20 @@ def owned_claim(state: State, lease_id: str) -> Claim:
     if owned is None:
         raise UnknownLease(lease_id)
     return owned
+
+
+def own_live_lease(draft: Draft, session: Session, lease_id: str) -> Lease:
+    """The lease with this id, which the session holds now. Raises UnknownLease, NotHolder, LeaseLost."""
+    lease = draft.state.leases.get(lease_id)
+    if lease is None:
+        raise UnknownLease(lease_id)
+    if lease.claim.session != session.id:
+        raise NotHolder(lease_id, lease.claim.agent)
+    if lease.revoked_by:
+        raise LeaseLost(lease_id, f"revoked by {lease.revoked_by}")
+    if lease.lapsed(draft.now_s):
+        raise LeaseLost(lease_id, "lapsed")
+    return lease
 
 
 def revoke(draft: Draft, command: RevokeLease) -> Decision:

@@ -16,6 +16,7 @@ from leasefs.core.claims import (
     checked_globs,
     conflict,
     fingerprint,
+    own_live_lease,
     refuse,
     session_of,
 )
@@ -23,10 +24,7 @@ from leasefs.core.draft import Decision, Draft
 from leasefs.core.errors import (
     Deadlock,
     InvalidRequest,
-    LeaseLost,
-    NotHolder,
     OverCap,
-    UnknownLease,
 )
 from leasefs.core.events import Downgraded
 from leasefs.core.globs import globs_of
@@ -59,16 +57,8 @@ def downgrade(draft: Draft, command: DowngradeLease) -> Decision:
     before = answered_before(session, command.key, request)
     if before is not None:
         return draft.done(lease_answer(draft.state, before, draft.now_s))
-    lease = draft.state.leases.get(command.lease)
-    if lease is None:
-        raise UnknownLease(command.lease)
+    lease = own_live_lease(draft, session, command.lease)
     claim = lease.claim
-    if claim.session != session.id:
-        raise NotHolder(lease.id, claim.agent)
-    if lease.revoked_by or lease.lapsed(draft.now_s):
-        raise LeaseLost(
-            lease.id, f"revoked by {lease.revoked_by}" if lease.revoked_by else "lapsed"
-        )
     if claim.parent or lease.id in draft.state.children:
         raise InvalidRequest(
             f"{lease.id} is delegated in part, or a part itself: release it instead"

@@ -15,6 +15,7 @@ from leasefs.core.claims import (
     check_terms,
     checked_globs,
     fingerprint,
+    own_live_lease,
     refuse,
     session_of,
 )
@@ -23,20 +24,17 @@ from leasefs.core.errors import (
     ClaimConflict,
     Deadlock,
     InvalidRequest,
-    LeaseLost,
     NotContained,
-    NotHolder,
-    UnknownLease,
 )
 from leasefs.core.globs import globs_of
 from leasefs.core.granting import take
-from leasefs.core.intents import IntentState, OnDirty
+from leasefs.core.intents import OnDirty, Require
 from leasefs.core.lease import Mode
 from leasefs.core.overlap import TooComplex, first_overlap, uncovered
 from leasefs.core.paths import text
 from leasefs.core.queue import ancestors
 from leasefs.core.records import Claim, Lease, Session
-from leasefs.core.releasing import refuse_dirty
+from leasefs.core.releasing import refuse_dirty, unfinished
 from leasefs.core.uncommitted import lies_on
 from leasefs.core.views import is_live, lease_answer
 from leasefs.core.waits import cycle_by_grant, names_of
@@ -79,15 +77,7 @@ def delegate(draft: Draft, command: DelegateLease) -> Decision:
 
 
 def _parent(draft: Draft, session: Session, lease_id: str) -> Lease:
-    lease = draft.state.leases.get(lease_id)
-    if lease is None:
-        raise UnknownLease(lease_id)
-    if lease.claim.session != session.id:
-        raise NotHolder(lease_id, lease.claim.agent)
-    if lease.lapsed(draft.now_s) or lease.revoked_by:
-        raise LeaseLost(
-            lease_id, f"revoked by {lease.revoked_by}" if lease.revoked_by else "lapsed"
-        )
+    lease = own_live_lease(draft, session, lease_id)
     if lease.claim.mode is not Mode.EXCLUSIVE:
         raise InvalidRequest(f"{lease_id} is shared: whoever wants to share it claims it itself")
     if lease.recall is not None:
@@ -170,15 +160,10 @@ def _session_of_agent(draft: Draft, parent: Lease, agent: str) -> Session:
 
 def dirty_on(state: State, parent: Lease, globs: tuple[Glob, ...]) -> list[Intent]:
     """What was changed under the parent on this ground and is not committed."""
-    claim = parent.claim
-    work = state.uncommitted.work(claim.territory, claim.id, claim.agent)
-    if work is None or not work.dirty:
-        return []
     return [
         intent
-        for intent in work.intents.values()
-        if intent.state is IntentState.DIRTY
-        and lies_on(intent.path.encode("utf-8", "surrogateescape"), globs)
+        for intent in unfinished(state, parent.claim, Require.COMMITTED)
+        if lies_on(intent.path.encode("utf-8", "surrogateescape"), globs)
     ]
 
 

@@ -12,7 +12,7 @@ from leasefs.client.ids import new_key
 from leasefs.client.understand import understand
 from leasefs.core.errors import InvalidRequest, UnknownLease
 from leasefs.core.lease import MAX_TTL_S, MIN_TTL_S
-from leasefs_cli.claim_options import agent_option
+from leasefs_cli.claim_options import agent_option, literal_option
 from leasefs_cli.durations import Duration
 from leasefs_cli.own_claims import one_named
 from leasefs_cli.place import holding_place
@@ -52,9 +52,7 @@ PATIENCE_S = 60.0
     help="How long the part outlives its last use. Default that of LEASE.",
 )
 @click.option("--note", default="", metavar="TEXT", help="For the agent who gets it.")
-@click.option(
-    "--literal", is_flag=True, help="Take every GLOB for the plain name of a file or directory."
-)
+@literal_option
 @click.option(
     "--rescue", is_flag=True, help="Keep uncommitted changes there in a rescue first (in a mount)."
 )

@@ -9,7 +9,7 @@ import click
 from leasefs.client import api_scheduling
 from leasefs.client.ids import new_key
 from leasefs.client.understand import understand
-from leasefs_cli.claim_options import MAX_WITHIN_S
+from leasefs_cli.claim_options import MAX_WITHIN_S, literal_option
 from leasefs_cli.durations import Duration
 from leasefs_cli.operating import governed_here
 from leasefs_cli.printing import say_at_once, say_json, tell
@@ -47,9 +47,7 @@ MAX_FREEZE_S = 366 * 86400.0
     metavar="DURATION",
     help="How long it lasts. Default until it is lifted.",
 )
-@click.option(
-    "--literal", is_flag=True, help="Take every GLOB for the plain name of a file or directory."
-)
+@literal_option
 @json_option
 def command(
     globs: tuple[str, ...],
