@@ -11,9 +11,8 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import trio
-
 from leasefs.client import api, api_scheduling
+from leasefs.client.settling import Settling
 from leasefs.core.carving import Carved
 from leasefs.core.errors import LeasefsError, LedgerUnavailable, UnknownLease
 from leasefs.core.globs import globs_of, parse_glob
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from leasefs.client.trust import Trust
 
 log = logging.getLogger(__name__)
-
-_RETRY_S = (0.1, 5.0)
 
 
 async def _at_once() -> None:
@@ -82,8 +79,7 @@ class Delegations:
         self._asked: dict[str, _Asked] = {}
         self._in_doubt: set[str] = set()
         self._received: dict[str, Received] = {}
-        self._woken = trio.Event()
-        self._failures = 0
+        self._settling = Settling(self._learn, "what is delegated")
 
     # -- what is asked --------------------------------------------------------------------------
 
@@ -125,7 +121,7 @@ class Delegations:
                 **error.details,
             ) from error
         finally:
-            self._woken.set()
+            self._settling.wake()
 
     async def _prepared(
         self, key: str, asked: _Asked, ready: Callable[[], Awaitable[None]]
@@ -187,7 +183,7 @@ class Delegations:
             id_ = claim["id"]
             self._received[id_] = Received(id_, claim["parent"], None, claim["note"])
             log.info("%s was delegated to us: %s", id_, " ".join(claim["globs"]))
-            self._woken.set()
+            self._settling.wake()
         return False
 
     def heard_back(self, lease_id: str) -> None:
@@ -201,11 +197,11 @@ class Delegations:
         """The ledger is there, perhaps again, and perhaps with less of its history."""
         for carved in self._trust.view.carved:
             self._doubt(carved.parent)
-        self._woken.set()
+        self._settling.wake()
 
     def _doubt(self, parent: str) -> None:
         self._in_doubt.add(parent)
-        self._woken.set()
+        self._settling.wake()
 
     @property
     def received(self) -> list[Received]:
@@ -217,18 +213,7 @@ class Delegations:
 
     async def run(self) -> None:
         """Learn from the ledger what is not known, for ever."""
-        while True:
-            await self._woken.wait()
-            self._woken = trio.Event()
-            try:
-                await self._learn()
-            except LeasefsError as error:
-                log.info("what is delegated is not known yet: %s", error.message)
-                self._woken.set()
-                await trio.sleep(min(_RETRY_S[1], _RETRY_S[0] * 2 ** min(self._failures, 10)))
-                self._failures += 1
-            else:
-                self._failures = 0
+        await self._settling.run()
 
     async def _learn(self) -> None:
         for key, asked in list(self._asked.items()):

@@ -9,9 +9,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-import trio
-
 from leasefs.client import api, api_scheduling
+from leasefs.client.settling import Settling
 from leasefs.core.errors import LeasefsError, LedgerUnavailable, UnknownLease
 from leasefs.core.lease import Mode
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from leasefs.client.trust import Trust
 
 log = logging.getLogger(__name__)
-
-_RETRY_S = (0.1, 5.0)
 
 
 class Downgrades:
@@ -43,8 +40,7 @@ class Downgrades:
         self.moved: Callable[[int, int], None] = lambda old, new: None
         self._asked: dict[str, api.Call] = {}
         self._in_flight: set[str] = set()
-        self._woken = trio.Event()
-        self._failures = 0
+        self._settling = Settling(self._learn, "what is shared")
 
     def in_doubt(self, lease_id: str) -> bool:
         """Whether the ledger may have given this lease a token that is not known here yet."""
@@ -75,7 +71,7 @@ class Downgrades:
                 **error.details,
             ) from error
         finally:
-            self._woken.set()
+            self._settling.wake()
 
     async def _ask(self, lease_id: str, call: api.Call) -> api.Body:
         sent_s = self._now_s()
@@ -114,22 +110,11 @@ class Downgrades:
 
     def connected(self) -> None:
         """The ledger is there again: ask what it has not answered."""
-        self._woken.set()
+        self._settling.wake()
 
     async def run(self) -> None:
         """Ask again for answers that were lost, for ever."""
-        while True:
-            await self._woken.wait()
-            self._woken = trio.Event()
-            try:
-                await self._learn()
-            except LedgerUnavailable as error:
-                log.info("what is shared is not known yet: %s", error.message)
-                self._woken.set()
-                await trio.sleep(min(_RETRY_S[1], _RETRY_S[0] * 2 ** min(self._failures, 10)))
-                self._failures += 1
-            else:
-                self._failures = 0
+        await self._settling.run()
 
     async def _learn(self) -> None:
         for lease_id, call in list(self._asked.items()):
