@@ -23,6 +23,21 @@ class SequenceConflict(StoreError):
         self.actual = actual
 
 
+class EventsDropped(StoreError):
+    """What is asked for was dropped from the log, to keep it bounded.
+
+    Attributes:
+        base: the log tells what happened after this event.
+    """
+
+    def __init__(self, asked: int, base: int) -> None:
+        super().__init__(
+            f"what followed event {asked} was dropped; the log begins after event {base}: ask from there,"
+            " or look in the archive or a backup"
+        )
+        self.base = base
+
+
 class StoreClosed(StoreError):
     """The store was closed before or during the call. Nothing was written."""
 

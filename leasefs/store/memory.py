@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from leasefs.store.errors import SequenceConflict, StoreClosed
-from leasefs.store.port import SNAPSHOTS_KEPT, Entry, Snapshot
+from leasefs.store.errors import EventsDropped, SequenceConflict, StoreClosed
+from leasefs.store.port import Entry, Snapshot, check_drop, worth_keeping
 from leasefs.store.waiting import RealWaiter, Waiter
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ class MemoryStore:
     def __init__(self, *, waiter: Waiter | None = None) -> None:
         self._waiter: Waiter = waiter or RealWaiter()
         self._changed = threading.Condition()
+        self._base = 0
         self._events: list[bytes] = []
         self._snapshots: dict[int, bytes] = {}
         self._closed = False
@@ -27,11 +28,11 @@ class MemoryStore:
         """See ``Store.append``."""
         with self._changed:
             self._check_open()
-            if len(self._events) != after_seq:
-                raise SequenceConflict(after_seq, len(self._events))
+            if self._head() != after_seq:
+                raise SequenceConflict(after_seq, self._head())
             self._events.extend([bytes(event) for event in data])
             self._changed.notify_all()
-            return len(self._events)
+            return self._head()
 
     def read(self, after_seq: int, limit: int) -> list[Entry]:
         """See ``Store.read``."""
@@ -39,14 +40,22 @@ class MemoryStore:
             raise ValueError(f"read(after_seq={after_seq}, limit={limit})")
         with self._changed:
             self._check_open()
-            found = self._events[after_seq : after_seq + limit]
+            if after_seq < self._base:
+                raise EventsDropped(after_seq, self._base)
+            found = self._events[after_seq - self._base :][:limit]
         return [Entry(after_seq + i, event) for i, event in enumerate(found, start=1)]
 
     def head(self) -> int:
         """See ``Store.head``."""
         with self._changed:
             self._check_open()
-            return len(self._events)
+            return self._head()
+
+    def base(self) -> int:
+        """See ``Store.base``."""
+        with self._changed:
+            self._check_open()
+            return self._base
 
     def watch(self, after_seq: int, timeout_s: float) -> int:
         """See ``Store.watch``."""
@@ -55,34 +64,61 @@ class MemoryStore:
             while True:
                 self._check_open()
                 left_s = deadline_s - self._waiter.now_s()
-                if len(self._events) > after_seq or left_s <= 0:
-                    return len(self._events)
+                if self._head() > after_seq or left_s <= 0:
+                    return self._head()
                 self._waiter.wait(self._changed, left_s)
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """See ``Store.save_snapshot``."""
         with self._changed:
             self._check_open()
-            if not 0 <= snapshot.seq <= len(self._events):
-                raise ValueError(f"snapshot at {snapshot.seq}, head is {len(self._events)}")
+            if not self._base <= snapshot.seq <= self._head():
+                raise ValueError(
+                    f"snapshot at {snapshot.seq}, base is {self._base}, head is {self._head()}"
+                )
             self._snapshots[snapshot.seq] = snapshot.data
-            for seq in sorted(self._snapshots)[:-SNAPSHOTS_KEPT]:
+            for seq in self._snapshots.keys() - worth_keeping(self._snapshots):
                 del self._snapshots[seq]
 
-    def load_snapshot(self) -> Snapshot | None:
+    def load_snapshot(self, upto_seq: int | None = None) -> Snapshot | None:
         """See ``Store.load_snapshot``."""
         with self._changed:
             self._check_open()
-            if not self._snapshots:
-                return None
-            seq = max(self._snapshots)
-            return Snapshot(seq, self._snapshots[seq])
+            seqs = [seq for seq in self._snapshots if upto_seq is None or seq <= upto_seq]
+            return Snapshot(max(seqs), self._snapshots[max(seqs)]) if seqs else None
+
+    def snapshots(self) -> list[int]:
+        """See ``Store.snapshots``."""
+        with self._changed:
+            self._check_open()
+            return sorted(self._snapshots)
+
+    def drop(self, upto_seq: int, limit: int) -> int:
+        """See ``Store.drop``."""
+        with self._changed:
+            self._check_open()
+            check_drop(self._snapshots, upto_seq, limit)
+            count = max(0, min(upto_seq - self._base, limit))
+            del self._events[:count]
+            self._base += count
+            for seq in [seq for seq in self._snapshots if seq < self._base]:
+                del self._snapshots[seq]
+            return self._base
+
+    def size_bytes(self) -> int:
+        """See ``Store.size_bytes``."""
+        with self._changed:
+            self._check_open()
+            return sum(map(len, (*self._events, *self._snapshots.values())))
 
     def close(self) -> None:
         """See ``Store.close``."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+
+    def _head(self) -> int:
+        return self._base + len(self._events)
 
     def _check_open(self) -> None:
         if self._closed:

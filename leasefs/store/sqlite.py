@@ -17,11 +17,10 @@ import threading
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from leasefs.store import sqlite_file, sqlite_log
+from leasefs.store import sqlite_drop, sqlite_file, sqlite_log
 from leasefs.store.chain import event_sum, snapshot_sum
 from leasefs.store.errors import SequenceConflict, StoreClosed, StoreCorrupt, StoreUnavailable
 from leasefs.store.lock import LedgerLock
-from leasefs.store.port import SNAPSHOTS_KEPT, Entry, Snapshot
 from leasefs.store.sqlite_errors import translated
 from leasefs.store.sqlite_log import Bound
 from leasefs.store.sqlite_schema import check_tables, check_version, migrate
@@ -33,6 +32,8 @@ from leasefs.store.witness import HeadWitness
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator, Sequence
+
+    from leasefs.store.port import Entry, Snapshot
 
 POLL_INTERVAL_S = 0.05
 """How often ``watch`` looks for the appends of other processes, when there may be any."""
@@ -127,16 +128,22 @@ class SqliteStore:
             head = sqlite_log.read_head(self._reader, self._path)
             if after_seq >= head.seq:
                 return []
-            after = sqlite_log.read_bound(self._reader, self._path, after_seq)
+            after = sqlite_log.start_after(self._reader, self._path, after_seq)
             found = list(sqlite_log.read_events(self._reader, self._path, after, limit))
-            if len(found) != min(limit, head.seq - after_seq):
-                raise StoreCorrupt(self._path, f"event {after_seq + len(found) + 1} is missing")
+            last_seq = found[-1].seq if found else after_seq
+            if len(found) < limit and last_seq != head.seq:
+                raise StoreCorrupt(self._path, f"event {last_seq + 1} is missing")
             return found
 
     def head(self) -> int:
         """See ``Store.head``."""
         with self._read_lock, self._reading():
             return sqlite_log.read_head(self._reader, self._path).seq
+
+    def base(self) -> int:
+        """See ``Store.base``."""
+        with self._read_lock, self._reading():
+            return sqlite_log.read_base(self._reader, self._path).seq
 
     def watch(self, after_seq: int, timeout_s: float) -> int:
         """See ``Store.watch``. Polls for other processes' appends unless this store is exclusive."""
@@ -157,25 +164,58 @@ class SqliteStore:
         """See ``Store.save_snapshot``."""
         with self._write_lock, self._writing():
             head = sqlite_log.read_head(self._writer, self._path)
-            if not 0 <= snapshot.seq <= head.seq:
-                raise ValueError(f"snapshot at {snapshot.seq}, head is {head.seq}")
+            base = sqlite_log.read_base(self._writer, self._path)
+            if not base.seq <= snapshot.seq <= head.seq:
+                raise ValueError(
+                    f"snapshot at {snapshot.seq}, base is {base.seq}, head is {head.seq}"
+                )
             point = sqlite_log.read_bound(self._writer, self._path, snapshot.seq)
             own_sum = snapshot_sum(point.sum, snapshot.seq, snapshot.data)
             self._writer.execute(
                 "INSERT OR REPLACE INTO snapshot (seq, data, event_sum, sum) VALUES (?, ?, ?, ?)",
                 (snapshot.seq, snapshot.data, point.sum, own_sum),
             )
-            self._writer.execute(
-                "DELETE FROM snapshot WHERE seq NOT IN"
-                " (SELECT seq FROM snapshot ORDER BY seq DESC LIMIT ?)",
-                (SNAPSHOTS_KEPT,),
-            )
+            sqlite_drop.thin_snapshots(self._writer)
             self._commit()
 
-    def load_snapshot(self) -> Snapshot | None:
+    def load_snapshot(self, upto_seq: int | None = None) -> Snapshot | None:
         """See ``Store.load_snapshot``. A damaged one is logged and passed over."""
         with self._read_lock, self._reading():
-            return sqlite_log.newest_snapshot(self._reader, self._path)
+            return sqlite_log.newest_snapshot(self._reader, self._path, upto_seq)
+
+    def snapshots(self) -> list[int]:
+        """See ``Store.snapshots``."""
+        with self._read_lock, self._reading():
+            return sqlite_log.snapshot_seqs(self._reader)[::-1]
+
+    def drop(self, upto_seq: int, limit: int) -> int:
+        """See ``Store.drop``. Pages that came free are given back while more than a quarter of the file is."""
+        with self._write_lock, self._writing():
+            base = sqlite_drop.drop_events(self._writer, self._path, upto_seq, limit)
+            self._commit()
+            sqlite_drop.give_back(self._writer)
+            return base
+
+    def give_back(self) -> bool:
+        """Give some free pages back to the file system; whether there may be more to give."""
+        if self._closed:
+            raise StoreClosed
+        with self._write_lock, translated(self._path):
+            self._check_still_there()
+            return sqlite_drop.give_back(self._writer)
+
+    def rebuild(self) -> None:
+        """Write the file anew without free pages. Exclusive stores only; takes as long as copying it."""
+        if not self._exclusive:
+            raise ValueError("rebuild() of a store that another process may own")
+        with self._write_lock, self._read_lock, translated(self._path):
+            self._check_still_there()
+            sqlite_drop.rebuild(self._writer)
+
+    def size_bytes(self) -> int:
+        """See ``Store.size_bytes``."""
+        with self._read_lock, self._reading():
+            return sqlite_drop.used_bytes(self._reader)
 
     def verify(self) -> Verification:
         """Check the whole file: every event, every snapshot, SQLite's own structure.

@@ -148,6 +148,8 @@ def _create(path: str) -> None:
     os.close(os.open(building, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
     with closing(sqlite3.connect(building, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous = FULL")
+        # Only possible before there is a table: what is dropped later can be given back bit by bit.
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         create_tables(connection)
         connection.execute("PRAGMA journal_mode = WAL")
     _sync(building)

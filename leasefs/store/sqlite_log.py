@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.store.chain import event_sum, snapshot_sum
-from leasefs.store.errors import StoreCorrupt
+from leasefs.store.errors import EventsDropped, StoreCorrupt
 from leasefs.store.port import Entry, Snapshot
 from leasefs.store.sqlite_errors import is_damage
 
@@ -25,6 +25,7 @@ _HEAD = """
     FROM bound LEFT JOIN event ON event.seq = bound.seq WHERE bound.name = 'head'
 """
 _EVENTS = "SELECT seq, data, sum FROM event WHERE seq > ? ORDER BY seq LIMIT ?"
+_LAST_UP_TO = "SELECT seq, sum FROM event WHERE seq <= ? ORDER BY seq DESC LIMIT 1"
 _ALL_ROWS = -1
 
 
@@ -99,22 +100,42 @@ def read_bound(connection: sqlite3.Connection, path: str, seq: int) -> Bound:
     return base
 
 
+def start_after(connection: sqlite3.Connection, path: str, seq: int) -> Bound:
+    """The last point of the log at or before event ``seq``: another one only in the gap that a restored backup left.
+
+    Raises:
+        EventsDropped: the log begins later.
+        StoreCorrupt: its beginning is damaged.
+    """
+    base = read_base(connection, path)
+    if seq < base.seq:
+        raise EventsDropped(seq, base.seq)
+    row = connection.execute(_LAST_UP_TO, (seq,)).fetchone()
+    if row is None:
+        return base
+    if not isinstance(row[1], bytes):
+        raise StoreCorrupt(path, f"event {row[0]} is not the one that was written")
+    return Bound(row[0], row[1])
+
+
 def read_events(
     connection: sqlite3.Connection, path: str, after: Bound, limit: int = _ALL_ROWS
 ) -> Iterator[Entry]:
     """The events following ``after``, each checked against the chain.
+
+    A number may be passed over where the chain says so: the sum of what follows a restored backup was made from that
+    of the backup's last event, which no lost event can bring about.
 
     Raises:
         StoreCorrupt: one is missing or not as it was written.
     """
     seq, previous = after
     for found_seq, data, found_sum in connection.execute(_EVENTS, (seq, limit)):
-        seq += 1
-        if found_seq != seq:
-            raise StoreCorrupt(path, f"event {seq} is missing, {found_seq} follows {seq - 1}")
-        if not isinstance(data, bytes) or event_sum(previous, seq, data) != found_sum:
-            raise StoreCorrupt(path, f"event {seq} is not the one that was written")
-        previous = found_sum
+        if not isinstance(data, bytes) or event_sum(previous, found_seq, data) != found_sum:
+            if found_seq != seq + 1:
+                raise StoreCorrupt(path, f"event {seq + 1} is missing, {found_seq} follows {seq}")
+            raise StoreCorrupt(path, f"event {found_seq} is not the one that was written")
+        seq, previous = found_seq, found_sum
         yield Entry(seq, data)
 
 
@@ -124,10 +145,11 @@ def check_tail(connection: sqlite3.Connection, path: str, after: Bound) -> int:
     Raises:
         StoreCorrupt: one is missing or not as it was written.
     """
-    head = read_head(connection, path)
-    count = sum(1 for _ in read_events(connection, path, after))
-    if after.seq + count != head.seq:
-        raise StoreCorrupt(path, f"events {after.seq + count + 1} to {head.seq} are missing")
+    head, count, last = read_head(connection, path), 0, after.seq
+    for entry in read_events(connection, path, after):
+        count, last = count + 1, entry.seq
+    if last != head.seq:
+        raise StoreCorrupt(path, f"events {last + 1} to {head.seq} are missing")
     return count
 
 
@@ -178,9 +200,13 @@ def read_snapshot(connection: sqlite3.Connection, path: str, seq: int) -> Snapsh
     return Snapshot(seq, data)
 
 
-def newest_snapshot(connection: sqlite3.Connection, path: str) -> Snapshot | None:
+def newest_snapshot(
+    connection: sqlite3.Connection, path: str, upto_seq: int | None = None
+) -> Snapshot | None:
     """The newest intact snapshot; damaged ones are logged and passed over, for the events remain."""
     for seq in snapshot_seqs(connection):
+        if upto_seq is not None and seq > upto_seq:
+            continue
         try:
             return read_snapshot(connection, path, seq)
         except StoreCorrupt as error:

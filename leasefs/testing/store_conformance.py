@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasefs.store.errors import SequenceConflict, StoreClosed
+from leasefs.store.errors import EventsDropped, SequenceConflict, StoreClosed
 from leasefs.store.port import SNAPSHOTS_KEPT, Entry, Snapshot, Store
 
 if TYPE_CHECKING:
@@ -226,6 +226,91 @@ class StoreConformance:
             store.save_snapshot(Snapshot(seq, b"?"))
         assert store.load_snapshot() is None
 
+    def test_an_older_snapshot_is_loaded_when_asked_for(self, store: Store) -> None:
+        """The newest that is not after the number; none if there is none."""
+        store.append(0, [b"x"] * 10)
+        for seq in (3, 7, 9):
+            store.save_snapshot(Snapshot(seq, b"%d" % seq))
+        assert store.snapshots() == [3, 7, 9]
+        assert store.load_snapshot(upto_seq=8) == Snapshot(7, b"7")
+        assert store.load_snapshot(upto_seq=7) == Snapshot(7, b"7")
+        assert store.load_snapshot(upto_seq=2) is None
+
+    def test_the_oldest_snapshot_stays(self, store: Store) -> None:
+        """Whatever comes later: older states are replayed from there."""
+        store.append(0, [b"x"] * 20)
+        for seq in range(4, 20):
+            store.save_snapshot(Snapshot(seq, b"s"))
+        assert store.snapshots() == [4, 17, 18, 19]
+
+    def test_old_events_are_dropped_bite_by_bite(self, store: Store) -> None:
+        """Rule 6: the numbers of the others stay, and what is gone is told as gone."""
+        store.append(0, [b"%d" % i for i in range(1, 101)])
+        for seq in (10, 60, 80):
+            store.save_snapshot(Snapshot(seq, b"s"))
+        assert store.base() == 0
+        assert [store.drop(60, 25), store.drop(60, 25), store.drop(60, 25)] == [25, 50, 60]
+        assert store.drop(60, 25) == store.base() == 60
+        assert (store.head(), store.snapshots()) == (100, [60, 80])
+        assert store.read(60, 1) == [Entry(61, b"61")]
+        for gone in (0, 59):
+            with pytest.raises(EventsDropped) as caught:
+                store.read(gone, 1)
+            assert caught.value.base == 60
+        assert store.append(100, [b"101"]) == 101
+        assert store.read(99, 9) == [Entry(100, b"100"), Entry(101, b"101")]
+        with pytest.raises(ValueError, match="base is 60"):
+            store.save_snapshot(Snapshot(59, b"late"))
+
+    def test_all_events_may_go_but_not_the_state(self, store: Store) -> None:
+        """Two snapshots are left, or nothing is dropped."""
+        store.append(0, [b"x"] * 10)
+        store.save_snapshot(Snapshot(8, b"8"))
+        for refused in (lambda: store.drop(8, 5), lambda: store.drop(5, 5)):
+            with pytest.raises(ValueError, match="two snapshots"):
+                refused()
+        store.save_snapshot(Snapshot(10, b"10"))
+        with pytest.raises(ValueError, match="drop"):
+            store.drop(8, 0)
+        assert store.drop(8, 1_000) == 8
+        assert store.base() == 8
+        assert [entry.seq for entry in store.read(8, 10)] == [9, 10]
+        assert store.load_snapshot() == Snapshot(10, b"10")
+
+    def test_dropping_makes_room(self, store: Store) -> None:
+        """What is gone takes none."""
+        assert store.append(0, [b"x" * 1_000] * 2_000) == 2_000
+        full_bytes = store.size_bytes()
+        assert full_bytes >= 2_000_000
+        for seq in (1_900, 2_000):
+            store.save_snapshot(Snapshot(seq, b"s"))
+        while store.drop(1_900, 300) < 1_900:
+            pass
+        assert store.size_bytes() < full_bytes / 4
+
+    def test_appends_and_reads_go_on_while_old_events_are_dropped(self, store: Store) -> None:
+        """Rule 7, from three threads at once: nothing that is kept is missed."""
+        store.append(0, [b"x"] * 1_000)
+        for seq in (900, 1_000):
+            store.save_snapshot(Snapshot(seq, b"s"))
+
+        def drop() -> None:
+            while store.drop(900, 7) < 900:
+                pass
+
+        def append() -> None:
+            for head in range(1_000, 1_200):
+                store.append(head, [b"y"])
+
+        with ThreadPoolExecutor(2) as pool:
+            going = [pool.submit(drop), pool.submit(append)]
+            while not all(future.done() for future in going):
+                found = [entry.seq for entry in store.read(950, 10_000)]
+                assert found == list(range(951, 951 + len(found)))
+            for future in going:
+                future.result()
+        assert (store.base(), store.head()) == (900, 1_200)
+
     def test_watch_returns_at_once_when_there_is_news(
         self, make_store: Callable[[Waiter | None], Store]
     ) -> None:
@@ -288,6 +373,10 @@ class StoreConformance:
             lambda: store.watch(0, 1.0),
             lambda: store.save_snapshot(Snapshot(1, b"s")),
             store.load_snapshot,
+            store.snapshots,
+            store.base,
+            lambda: store.drop(1, 1),
+            store.size_bytes,
         ):
             with pytest.raises(StoreClosed):
                 call()
