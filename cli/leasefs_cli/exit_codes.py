@@ -42,6 +42,7 @@ SIGNAL_MEANING = "ended by signal N (130: Ctrl-C, 141: nobody reads the output)"
 OF_ERROR: dict[str, int] = {
     "unexpected": UNEXPECTED,
     "invalid": USAGE,
+    "bad-configuration": USAGE,
     "bad-path": USAGE,
     "bad-pattern": USAGE,
     "bad-ttl": USAGE,
@@ -56,6 +57,7 @@ OF_ERROR: dict[str, int] = {
     "dirty": DIRTY,
     "checks-failed": DIRTY,
     "unavailable": UNREACHABLE,
+    "over-limit": UNREACHABLE,
     "deadlock": DEADLOCK,
     "denied": DENIED,
     "agent-busy": DENIED,

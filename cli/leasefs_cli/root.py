@@ -123,6 +123,14 @@ def _change_directory(
             ) from error
 
 
+def _give_settings(_ctx: click.Context, _param: click.Parameter, settings: tuple[str, ...]) -> None:
+    if settings:
+        from leasefs.client import config
+
+        for wish in settings:
+            config.give(wish)
+
+
 @click.group(
     cls=Root,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -137,6 +145,15 @@ def _change_directory(
     expose_value=False,
     callback=_change_directory,
     help="Run as if started in DIR; several follow each other.",
+)
+@click.option(
+    "-c",
+    "settings",
+    metavar="NAME=VALUE",
+    multiple=True,
+    expose_value=False,
+    callback=_give_settings,
+    help="A setting for this command alone, such as claim.ttl_s=10m; `leasefs config show --all` lists them.",
 )
 def root() -> None:
     """Leases on parts of a repository, enforced by the file system.

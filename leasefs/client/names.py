@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 
+from leasefs.client import config
+
 # Variables that a harness sets for the commands it runs, most telling first.
 _HARNESS_MARKS = (
     ("CLAUDECODE", "claude"),
@@ -19,16 +21,21 @@ _MAX_NAME = 64
 
 
 def agent_name(given: str | None = None) -> str:
-    """`given`, else $LEASEFS_AGENT, else user@host made fit for a name.
+    """`given`, else the setting `agent.name`, else user@host made fit for a name.
 
     A name that was given is left as it is: the ledger says what is wrong with it.
     """
-    return given or os.environ.get("LEASEFS_AGENT") or fit_name(f"{_user()}@{host_name()}")
+    return given or configured_agent() or fit_name(f"{_user()}@{host_name()}")
+
+
+def configured_agent() -> str:
+    """The setting `agent.name`, "" if it says nothing. Raises BadConfiguration."""
+    return config.text("agent.name")
 
 
 def harness_name(given: str | None = None) -> str:
-    """`given`, else $LEASEFS_HARNESS, else what the environment betrays, else `shell`."""
-    named = given or os.environ.get("LEASEFS_HARNESS")
+    """`given`, else the setting `agent.harness`, else what the environment betrays, else `shell`."""
+    named = given or config.text("agent.harness")
     if named:
         return named
     return next((name for mark, name in _HARNESS_MARKS if os.environ.get(mark)), "shell")

@@ -9,6 +9,7 @@ import contextlib
 import os
 import stat
 
+from leasefs.client import config
 from leasefs.client.address import MAX_SOCKET_PATH_BYTES, Address
 from leasefs.core.errors import Denied
 
@@ -91,9 +92,10 @@ def socket_path(directory: str, name: str) -> str:
 def ledger_url() -> tuple[str, bool]:
     """The ledger's address, and whether it is the embedded one (started when needed).
 
-    LEASEFS_LEDGER names another: `unix:/path` or `http://127.0.0.1:port`.
+    The setting `ledger.url` names another: `unix:/path` or `https://host:port`. Raises as `state_dir`, and
+    BadConfiguration.
     """
-    configured = os.environ.get("LEASEFS_LEDGER", "").strip()
+    configured = config.text("ledger.url")
     if configured:
         return configured, False
     return Address(socket_path=ledger_socket()).url, True

@@ -38,6 +38,17 @@ class InvalidRequest(LeasefsError):
     code = "invalid"
 
 
+class BadConfiguration(InvalidRequest):
+    """A file of settings, or a variable, says what it must not say."""
+
+    code = "bad-configuration"
+
+    def __init__(self, where: str, key: str, line: int, words: str) -> None:
+        """`where` is the file with its line, or the variable; `words` say what is wrong there."""
+        super().__init__(f"{where}: {words}", where=where, key=key, line=line)
+        self.words = words
+
+
 class BadPath(InvalidRequest):
     """A path that no territory can contain."""
 
@@ -205,12 +216,14 @@ class SessionEnded(Denied):
 
     code = "session-ended"
 
-    def __init__(self, session: str) -> None:
-        super().__init__(
-            f"session {session} is not live: it was ended or replaced; open a new one "
-            "(mount again, or claim again from the shell)",
-            session=session,
+    def __init__(self, session: str, revoked_by: str = "") -> None:
+        """`revoked_by` is who revoked the identity that had opened it, if that is why."""
+        why = (
+            f"{revoked_by} revoked the identity that opened it; ask an operator for a new one (`leasefs agent add`)"
+            if revoked_by
+            else "it was ended or replaced; open a new one (mount again, or claim again from the shell)"
         )
+        super().__init__(f"session {session} is not live: {why}", session=session)
 
 
 class Dirty(LeasefsError):
@@ -253,6 +266,16 @@ class LedgerUnavailable(LeasefsError):
     """The ledger did not answer. Writes go on inside trusted leases; nothing new is granted (P12)."""
 
     code = "unavailable"
+
+
+class OverLimit(LedgerUnavailable):
+    """The ledger takes no more of this client for the moment; nothing was changed, and later it may be granted.
+
+    For whoever asked it is as if nobody had answered. `details`: `limit` (its name), `most`, `client` (whose limit) and
+    `retry_after_s`.
+    """
+
+    code = "over-limit"
 
 
 class ProtocolMismatch(LedgerUnavailable):

@@ -29,8 +29,10 @@ STATUS = {
     "agent-busy": 409,
     "lost": 410,
     "unavailable": 503,
+    "over-limit": 429,
     # Raised by clients and mounts only; here so that every code has its line.
     "timed-out": 408,
+    "bad-configuration": 500,
     "mount": 500,
     "unexpected": 500,
 }

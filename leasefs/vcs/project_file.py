@@ -22,35 +22,23 @@ A key that is not known or not of its type is an error that names its line: a mi
 from __future__ import annotations
 
 import os
-import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
-from leasefs.core.errors import InvalidRequest
-from leasefs.core.lease import MAX_TTL_S, MIN_TTL_S
-from leasefs.core.unleased_policy import (
-    DEFAULT_IDLE_S,
-    DEFAULT_TTL_S,
-    DEFAULT_WAIT_S,
-    MAX_IDLE_S,
-    MAX_REGIONS,
-    MAX_WAIT_S,
-    parse_policy,
-)
+from leasefs.core.layers import ALONE, Around
+from leasefs.core.setting import REPOSITORY
+from leasefs.core.settings import DEFAULT_CHECK_TIMEOUT_S
+from leasefs.core.settings_file import NOTHING, Parsed, Problem, parse
+from leasefs.core.unleased_policy import DEFAULT_IDLE_S, DEFAULT_TTL_S, DEFAULT_WAIT_S
 from leasefs.vcs.beneath import NotRegular, TooLarge, read_file
 from leasefs.vcs.errors import BadTerritoryFile
-from leasefs.vcs.toml_lines import lines_of_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 FILE_NAME = ".leasefs.toml"
-DEFAULT_CHECK_TIMEOUT_S = 600.0
-MAX_CHECK_TIMEOUT_S = 24 * 3600.0
-MAX_CHECKS = 100
 # It comes with a repository, and tomllib takes time squared for keys of many dots: a second for these.
 _FILE_LIMIT_BYTES = 1 << 14
-_TEXT_LIMIT_CHARACTERS = 512
 
 Require = Literal["none", "committed", "pushed"]
 
@@ -92,176 +80,70 @@ class ProjectFile:
     unleased: UnleasedWishes = UnleasedWishes()
 
 
-def read_project_file(root_fd: int, root_path: str) -> ProjectFile:
+def read_project_file(root_fd: int, root_path: str, around: Around = ALONE) -> ProjectFile:
     """Read the file of the tree open at `root_fd`; `root_path` is what messages call the tree. No link is followed.
+
+    What others say of the same settings stands `around` it: what is below holds where the file says nothing, and
+    what is above holds in any case.
 
     Raises:
         BadTerritoryFile: it is unreadable, longer than 16 KiB, not TOML, or has an unknown or ill-typed key.
     """
-    shown = f"{root_path}/{FILE_NAME}"
+    parsed = parse_project_file(root_fd)
+    for problem in parsed.problems:
+        raise BadTerritoryFile(_words(problem, f"{root_path}/{FILE_NAME}"))
+    fields: dict[str, Any] = {}
+    for name, value in {**around.below, **parsed.said, **around.above}.items():
+        field, made = _FIELDS[name]
+        fields[field] = made(value) if made else value
+    wishes = {name: fields.pop(name) for name in list(fields) if name in _WISHES}
+    return ProjectFile(unleased=UnleasedWishes(**wishes), **fields)
+
+
+def parse_project_file(root_fd: int) -> Parsed:
+    """What the file says, by setting, and what is wrong with it. Never raises for what a repository put there."""
     try:
         content = read_file(root_fd, os.fsencode(FILE_NAME), _FILE_LIMIT_BYTES)
     except FileNotFoundError:
-        return ProjectFile()
+        return NOTHING
     except (NotRegular, TooLarge) as error:
-        raise BadTerritoryFile(f"{shown} is {error}") from error
+        return Parsed({}, (Problem("", 0, f"is {error}"),))
     except OSError as error:
-        raise BadTerritoryFile(f"{shown} cannot be read: {error.strerror}") from error
-    return _parse(content, shown)
+        return Parsed({}, (Problem("", 0, f"cannot be read: {error.strerror}"),))
+    return parse(content, REPOSITORY)
 
 
-def _parse(content: bytes, shown: str) -> ProjectFile:
-    try:
-        text = content.decode()
-        settings = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadTerritoryFile(f"{shown} is not TOML: {error}") from error
-    values: dict[str, Any] = {}
-    try:
-        _read_table(settings, (), values)
-    except _Wrong as wrong:
-        line = lines_of_keys(text).get(wrong.key)
-        where = f"{shown}:{line}" if line else shown
-        raise BadTerritoryFile(f"{where}: {wrong}") from wrong
-    wishes = {name: values.pop(name) for name in list(values) if name in _WISHES}
-    return ProjectFile(unleased=UnleasedWishes(**wishes), **values)
+def _words(problem: Problem, shown: str) -> str:
+    where = f"{shown}:{problem.line}" if problem.line else shown
+    return f"{where}: {problem.words}" if problem.key else f"{where} {problem.words}"
 
 
-class _Wrong(Exception):
-    """What is wrong with which key; the line is looked for only then."""
-
-    def __init__(self, key: tuple[str, ...], problem: str) -> None:
-        super().__init__(problem)
-        self.key = key
-
-
-def _read_table(table: Mapping[str, Any], above: tuple[str, ...], values: dict[str, Any]) -> None:
-    known = sorted({key[len(above)] for key in _KEYS if key[: len(above)] == above})
-    for name, value in table.items():
-        key = (*above, name)
-        if name not in known:
-            listed = " and ".join(filter(None, [", ".join(known[:-1]), known[-1]]))
-            among = f" of [{'.'.join(above)}]" if above else ""
-            raise _Wrong(key, f"unknown key {'.'.join(key)!r}; the keys{among} are {listed}")
-        if key in _KEYS:
-            field, read = _KEYS[key]
-            try:
-                values[field] = read(value)
-            except ValueError as error:
-                raise _Wrong(key, f"`{'.'.join(key)}` must be {error}") from error
-        elif isinstance(value, dict):
-            _read_table(value, key, values)
-        else:
-            raise _Wrong(key, f"`{name}` must be a table, not {type(value).__name__}")
+def _checks(commands: tuple[str | tuple[str, ...], ...]) -> tuple[Check, ...]:
+    return tuple(
+        Check(("sh", "-c", command), command)
+        if isinstance(command, str)
+        else Check(command, " ".join(command))
+        for command in commands
+    )
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"a string, not {type(value).__name__}")  # noqa: TRY004 - one kind for all
-    if (
-        not value
-        or value != value.strip()
-        or not value.isprintable()
-        or len(value) > _TEXT_LIMIT_CHARACTERS
-    ):
-        raise ValueError(f"1 to {_TEXT_LIMIT_CHARACTERS} printable characters, no blanks around it")
-    return value
+def _keeps(uncommitted: str) -> bool:
+    return uncommitted == "keep"
 
 
-def _require(value: object) -> Require:
-    for known in get_args(Require):
-        if value == known:
-            return known  # type: ignore[no-any-return]
-    raise ValueError(f'"none", "committed" or "pushed", not {value!r}')
-
-
-def _checks(value: object) -> tuple[Check, ...]:
-    if not isinstance(value, list):
-        raise ValueError(f"a list of commands, not {type(value).__name__}")  # noqa: TRY004
-    if len(value) > MAX_CHECKS:
-        raise ValueError(f"at most {MAX_CHECKS} commands, not {len(value)}")
-    return tuple(_check(command) for command in value)
-
-
-def _check(command: object) -> Check:
-    arguments = [command] if isinstance(command, str) else command
-    if (
-        not isinstance(arguments, list)
-        or not all(isinstance(word, str) and "\0" not in word for word in arguments)
-        or not arguments
-        or not arguments[0].strip()
-    ):
-        raise ValueError(f"a list of commands, each a string or a list of strings, not {command!r}")
-    if isinstance(command, str):
-        return Check(("sh", "-c", command), command)
-    return Check(tuple(arguments), " ".join(arguments))
-
-
-def _seconds(least_s: float, most_s: float, *, zero: bool) -> Callable[[object], float]:
-    """A reader of times; `zero` says whether the least one may be said, too."""
-
-    def read(value: object) -> float:
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            told_s = float(value)
-            if least_s < told_s <= most_s or (zero and told_s == least_s):
-                return told_s
-        least = f"{least_s:g} to" if zero else f"more than {least_s:g} and at most"
-        raise ValueError(f"seconds, {least} {most_s:g}, not {value!r}")
-
-    return read
-
-
-def _policy(value: object) -> str:
-    policy = parse_policy(_text(value))
-    if policy.observes:
-        # It comes with a repository, and what agents may write does not go by what one of them wrote.
-        raise ValueError(
-            'one that refuses; "observe" is for whoever mounts: leasefs mount --unleased observe'
-        )
-    return policy.word
-
-
-def _regions(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise ValueError(f"a list of directories, not {value!r}")
-    if len(value) > MAX_REGIONS:
-        raise ValueError(f"at most {MAX_REGIONS} directories, not {len(value)}")
-    # Read when needed: every command looks into this file.
-    from leasefs.core.unleased_ground import Regions
-
-    try:
-        return Regions(value).texts
-    except InvalidRequest as error:
-        raise ValueError(f"directories: {error.message}") from error
-
-
-def _keep(value: object) -> bool:
-    if value not in ("keep", "lapse"):
-        raise ValueError(f'"keep" or "lapse", not {value!r}')
-    return value == "keep"
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"true or false, not {type(value).__name__}")  # noqa: TRY004
-    return value
-
-
-_KEYS: dict[tuple[str, ...], tuple[str, Callable[[object], Any]]] = {
-    ("territory",): ("territory", _text),
-    ("upstream",): ("upstream", _text),
-    ("release", "require"): ("require", _require),
-    ("release", "checks"): ("checks", _checks),
-    ("release", "check_timeout_s"): (
-        "check_timeout_s",
-        _seconds(0.0, MAX_CHECK_TIMEOUT_S, zero=False),
-    ),
-    ("unleased", "policy"): ("policy", _policy),
-    ("unleased", "regions"): ("regions", _regions),
-    ("unleased", "wait_s"): ("wait_s", _seconds(0.0, MAX_WAIT_S, zero=True)),
-    ("unleased", "idle_s"): ("idle_s", _seconds(0.0, MAX_IDLE_S, zero=True)),
-    ("unleased", "ttl_s"): ("ttl_s", _seconds(MIN_TTL_S, MAX_TTL_S, zero=True)),
-    ("unleased", "uncommitted"): ("keep", _keep),
-    ("hooks", "trailer"): ("trailer", _flag),
+# Each setting that the file may say, the field that it becomes, and how.
+_FIELDS: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
+    "territory": ("territory", None),
+    "upstream": ("upstream", None),
+    "release.require": ("require", None),
+    "release.checks": ("checks", _checks),
+    "release.check_timeout_s": ("check_timeout_s", None),
+    "unleased.policy": ("policy", None),
+    "unleased.regions": ("regions", None),
+    "unleased.wait_s": ("wait_s", None),
+    "unleased.idle_s": ("idle_s", None),
+    "unleased.ttl_s": ("ttl_s", None),
+    "unleased.uncommitted": ("keep", _keeps),
+    "hooks.trailer": ("trailer", None),
 }
 _WISHES = frozenset(UnleasedWishes.__dataclass_fields__)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leasefs.core.toml_lines import lines_of_keys
 from leasefs.vcs.errors import BadTerritoryFile
-from leasefs.vcs.project_file import _KEYS, Check, ProjectFile, UnleasedWishes, read_project_file
-from leasefs.vcs.toml_lines import lines_of_keys
+from leasefs.vcs.project_file import _FIELDS, Check, ProjectFile, UnleasedWishes, read_project_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -214,6 +214,6 @@ def test_every_key_is_documented() -> None:
     text = (Path(__file__).parents[2] / "docs/SEMANTICS.md").read_text()
     section = text.partition("## What a project asks for")[2].partition("\n## ")[0]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
-    for *table, key in _KEYS:
+    for *table, key in (name.split(".") for name in _FIELDS):
         inside = f"`[{table[0]}]" if table else "`"
         assert any(f"{key}`" in row and inside in row for row in rows), key
