@@ -20,6 +20,7 @@ from leasefs.mount.echoes import NAMED, Echoes, gathered, is_echo
 from leasefs.mount.inotify import Event
 from leasefs.mount.kernel_cache import AGAIN_AFTER_S
 from leasefs.mount.noting import Noting
+from leasefs.mount.pace import Pace
 from leasefs.mount.watches import GONE, Watches
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Events are gathered this long: of many on one name one look is enough. The bound on how late a
-# change made elsewhere is seen is about twice that.
-_GATHER_S = 0.01
 # Names looked at before the requests get their turn again.
 _SLICE = 64
 
@@ -118,10 +116,12 @@ class Outside:
             return
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._note_again)
+            pace = Pace()
             while True:
                 await trio.lowlevel.wait_readable(self._watches.fd)
-                await trio.sleep(_GATHER_S)
+                await trio.sleep(pace.pause_s(trio.current_time()))
                 await self._react()
+                pace.looked(trio.current_time())
 
     async def _react(self) -> None:
         self._gather()
