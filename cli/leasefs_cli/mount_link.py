@@ -20,7 +20,7 @@ class MountLink(Link):
     """A `Link` whose `send` and `stream` also raise NotMounted: the daemon is gone, or silent."""
 
     def __init__(self, found: MountFound, *, timeout_s: float = 10.0) -> None:
-        super().__init__(control_url(found), timeout_s=timeout_s)
+        super().__init__(control_url(found), timeout_s=timeout_s, is_ledger=False)
         self._found = found
 
     def hurried(self, timeout_s: float) -> Link:

@@ -11,20 +11,24 @@ import socket
 import struct
 from typing import TYPE_CHECKING, TypeVar
 
-from leasefs.client import api, speaking
+from leasefs.client import api, limited, speaking
 from leasefs.client.address import Address, parse_url
+from leasefs.client.clock import BoottimeClock, pause
 from leasefs.client.http_reader import AnswerReader
 from leasefs.client.peer import may_be_ledger, peer_of
+from leasefs.client.proof import Proof
 from leasefs.client.sse import KEEP_ALIVE, EventReader
+from leasefs.client.tokens import TokenSource
 from leasefs.client.unreachable import connect_failed, silent, vanished, wrong_owner
 from leasefs.core import protocol
-from leasefs.core.errors import LeasefsError
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterator
 
     from leasefs.client.ids import Credentials
     from leasefs.client.sse import StreamEvent
+    from leasefs.core.errors import LeasefsError
 
 T = TypeVar("T")
 US = protocol.ours(protocol.CLIENT)
@@ -33,12 +37,13 @@ DEFAULT_TIMEOUT_S = 10.0
 STREAM_TIMEOUT_S = 50.0
 _CHUNK = 65536
 _TIMEVAL = struct.Struct("ll")
+_UNAUTHORIZED = 401
 # The server closed without an answer: it was going away. Nothing else is worth a second try.
 _GONE = (ConnectionRefusedError, FileNotFoundError, ConnectionResetError, BrokenPipeError)
 
 
 class Link:
-    """Sends Calls to one ledger (or one mount's control socket).
+    """Sends Calls to one ledger (or one mount's control socket), and again as long as it is asked to wait (429).
 
     `revive` is called once per request when nobody listens, and may start a ledger; the request is
     then sent again. Every request can be sent twice: its key, or its session's id, makes it act once.
@@ -51,15 +56,30 @@ class Link:
         *,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         revive: Callable[[], None] | None = None,
+        is_ledger: bool = True,
     ) -> None:
+        """`is_ledger`: it may be shown this user's token for it; a mount's control socket must not."""
         self.address = parse_url(url)
-        self.credentials = credentials
+        self._is_ledger = is_ledger
+        self._proof = Proof(credentials, TokenSource(self.address) if is_ledger else None)
         self._timeout_s = timeout_s
         self._revive = revive
+        self._tls: ssl.SSLContext | None = None
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """Those of the session whose requests it sends."""
+        return self._proof.credentials
+
+    @credentials.setter
+    def credentials(self, credentials: Credentials | None) -> None:
+        self._proof.credentials = credentials
 
     def hurried(self, timeout_s: float) -> Link:
         """A link for the same session that waits no longer than this, and starts no ledger."""
-        return Link(self.address.url, self.credentials, timeout_s=timeout_s)
+        return Link(
+            self.address.url, self.credentials, timeout_s=timeout_s, is_ledger=self._is_ledger
+        )
 
     def reachable(self) -> bool:
         """Whether somebody accepts connections there now; nothing is sent.
@@ -82,7 +102,15 @@ class Link:
             Denied: if the socket is closed to this user, or belongs to somebody else.
             LeasefsError: what the ledger refused.
         """
-        return speaking.answer(US, call, *self._with_revival(lambda: self._exchange(call)))
+        clock = BoottimeClock()
+        until_s = clock.now_s() + self._timeout_s + call.patience_s
+        while True:
+            spoken, status, body = self._with_revival(lambda: self._exchange(call))
+            wait_s = limited.wait_s(status, body, until_s - clock.now_s())
+            if wait_s is not None:
+                pause(wait_s)
+            elif status != _UNAUTHORIZED or not self._proof.refused(call):
+                return speaking.answer(US, call, spoken, status, body)
 
     def stream(self, call: api.Call) -> Iterator[StreamEvent]:
         """The events of a stream (`api.follow`, `api.use`), until the ledger ends it.
@@ -96,6 +124,10 @@ class Link:
         connection = self._with_revival(self._connect)
         try:
             reader = self._ask(connection, call, STREAM_TIMEOUT_S, accept="text/event-stream")
+            if reader.status == _UNAUTHORIZED and self._proof.refused(call):
+                connection.close()
+                connection = self._connect()
+                reader = self._ask(connection, call, STREAM_TIMEOUT_S, accept="text/event-stream")
             spoken = reader.headers.get(speaking.HEADER_KEY)
             if reader.status != 200:
                 speaking.answer(US, call, spoken, reader.status, reader.read_body())
@@ -107,10 +139,18 @@ class Link:
                         yield event
         except TimeoutError as error:
             raise silent(self.address, STREAM_TIMEOUT_S) from error
-        except _GONE as error:
-            raise vanished(self.address) from error
+        except OSError as error:
+            raise self._broken(error) from error
         finally:
             connection.close()
+
+    def _broken(self, error: OSError) -> LeasefsError:
+        """Of a connection that had been made."""
+        return (
+            vanished(self.address)
+            if isinstance(error, _GONE)
+            else connect_failed(self.address, error)
+        )
 
     def _with_revival(self, attempt: Callable[[], T]) -> T:
         revive = self._revive
@@ -130,28 +170,46 @@ class Link:
             return reader.headers.get(speaking.HEADER_KEY), reader.status, reader.read_body()
         except TimeoutError as error:
             raise silent(self.address, self._timeout_s + call.patience_s) from error
+        except _GONE:
+            raise
+        except OSError as error:
+            raise connect_failed(self.address, error) from error
         finally:
             connection.close()
 
     def _connect(self) -> socket.socket:
-        address = self.address
-        family = socket.AF_UNIX if address.socket_path else _family(address)
-        connection = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            return self._connected_tls() if self.address.host else self._connected_unix()
+        except _GONE:
+            raise
+        except OSError as error:
+            raise connect_failed(self.address, error) from error
+
+    def _connected_unix(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             # A Unix socket with a timeout does not wait for room in the backlog; this does, socket(7).
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(self._timeout_s))
-            connection.connect(address.socket_path or (address.host, address.port))
-            if address.socket_path:
-                _refuse_stranger(connection, address)
-        except OSError as error:
-            connection.close()
-            if isinstance(error, _GONE):
-                raise
-            raise connect_failed(address, error) from error
-        except LeasefsError:
+            connection.connect(self.address.socket_path)
+            _refuse_stranger(connection, self.address)
+        except BaseException:
             connection.close()
             raise
         return connection
+
+    def _connected_tls(self) -> socket.socket:
+        if self._tls is None:
+            from leasefs.client.tls import client_context  # as dear as a whole command otherwise
+
+            self._tls = client_context()
+        host = self.address.host
+        bare = socket.create_connection((host, self.address.port), self._timeout_s)
+        try:
+            bare.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return self._tls.wrap_socket(bare, server_hostname=host)
+        except BaseException:
+            bare.close()
+            raise
 
     def _ask(
         self,
@@ -172,24 +230,21 @@ class Link:
         body = api.encode(call)
         lines = [
             f"{call.method} {call.path} HTTP/1.1",
-            f"Host: {self.address.host or 'leasefs'}",
+            f"Host: {self.address.authority}",
             f"Accept: {accept}",
             f"{protocol.HEADER}: {US.header}",
             "Connection: close",
         ]
         if call.body is not None:
             lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
-        if call.needs_session and self.credentials is not None:
-            lines.append(f"Authorization: {self.credentials.authorization}")
+        shown = self._proof.header(call)
+        if shown is not None:
+            lines.append(f"Authorization: {shown}")
         return "\r\n".join([*lines, "", ""]).encode("ascii") + body
 
 
 def _timeval(seconds: float) -> bytes:
     return _TIMEVAL.pack(int(seconds), int(seconds % 1 * 1e6))
-
-
-def _family(address: Address) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in address.host else socket.AF_INET
 
 
 def _refuse_stranger(connection: socket.socket, address: Address) -> None:

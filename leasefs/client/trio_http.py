@@ -7,19 +7,20 @@ connection, which the ledger may have closed meanwhile, is tried again on a new 
 from __future__ import annotations
 
 import contextlib
-import socket
 from collections import deque
 from typing import TYPE_CHECKING
 
 import h11
 import trio
 
-from leasefs.client import api, speaking
+from leasefs.client import api, limited, speaking
 from leasefs.client.address import Address, parse_url
 from leasefs.client.http_reader import MAX_BODY_BYTES
-from leasefs.client.peer import may_be_ledger, peer_of
+from leasefs.client.proof import Proof
 from leasefs.client.sse import EventReader
-from leasefs.client.unreachable import connect_failed, silent, vanished, wrong_owner
+from leasefs.client.tokens import TokenSource
+from leasefs.client.trio_way import Stream, Way, close
+from leasefs.client.unreachable import connect_failed, silent, vanished
 from leasefs.core import protocol
 from leasefs.core.errors import LedgerUnavailable
 
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 US = protocol.ours(protocol.MOUNT)
 KEPT_CONNECTIONS = 4
-CONNECT_TIMEOUT_S = 5.0
 _CHUNK = 65536
+_UNAUTHORIZED = 401
 _EVENT_STREAM = "text/event-stream"
 
 
@@ -43,24 +44,24 @@ class Broken(Exception):
 class Connection:
     """One connection to the ledger, with at most one request on its way."""
 
-    def __init__(self, stream: trio.SocketStream, address: Address) -> None:
+    def __init__(self, stream: Stream, address: Address) -> None:
         self._stream = stream
         self._address = address
         self._h11 = h11.Connection(h11.CLIENT)
         self.spoken: str | None = None
 
-    async def ask(self, call: api.Call, credentials: Credentials, accept: str) -> int:
+    async def ask(self, call: api.Call, proof: str | None, accept: str) -> int:
         """Send the request and return the answer's status; `spoken` is its protocol header. Raises Broken."""
         body = api.encode(call)
         headers = [
-            ("Host", self._address.host or "leasefs"),
+            ("Host", self._address.authority),
             ("Accept", accept),
             (protocol.HEADER, US.header),
         ]
         if call.body is not None:
             headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
-        if call.needs_session:
-            headers.append(("Authorization", credentials.authorization))
+        if proof is not None:
+            headers.append(("Authorization", proof))
         request = h11.Request(method=call.method, target=call.path, headers=headers)
         data = [self._h11.send(event) for event in (request, h11.Data(body), h11.EndOfMessage())]
         # A refusal may come before the whole request has gone out; it is heard all the same.
@@ -88,14 +89,14 @@ class Connection:
 
     def close(self) -> None:
         """Close without a word; never blocks."""
-        self._stream.socket.close()
+        close(self._stream)
 
     async def _next(self) -> h11.Event:
         while True:
             try:
                 event = self._h11.next_event()
                 if event is h11.NEED_DATA:
-                    self._h11.receive_data(await self._stream.receive_some(_CHUNK))
+                    self._h11.receive_data(bytes(await self._stream.receive_some(_CHUNK)))
                     continue
             except (
                 trio.BrokenResourceError,
@@ -113,14 +114,22 @@ class TrioLink:
 
     def __init__(self, url: str, credentials: Credentials) -> None:
         self.address = parse_url(url)
-        self.credentials = credentials
+        self._proof = Proof(credentials, TokenSource(self.address))
+        self._way = Way(self.address)
         self._idle: deque[Connection] = deque()
 
     async def send(self, call: api.Call, *, timeout_s: float) -> api.Body:
         """See `Transport.send`."""
         timeout_s += call.patience_s
-        with trio.move_on_after(timeout_s):
-            return speaking.answer(US, call, *await self._exchange(call))
+        with trio.move_on_after(timeout_s) as time_left:
+            while True:
+                spoken, status, body = await self._exchange(call)
+                left_s = time_left.deadline - trio.current_time()
+                wait_s = limited.wait_s(status, body, left_s)
+                if wait_s is not None:
+                    await trio.sleep(wait_s)
+                elif not await self._may_try_again(status, call):
+                    return speaking.answer(US, call, spoken, status, body)
         raise silent(self.address, timeout_s)
 
     @contextlib.asynccontextmanager
@@ -131,7 +140,11 @@ class TrioLink:
         connection = await self._connect()
         try:
             with trio.move_on_after(silence_s) as patience:
-                status = await connection.ask(call, self.credentials, _EVENT_STREAM)
+                status = await connection.ask(call, self._proof.header(call), _EVENT_STREAM)
+                if await self._may_try_again(status, call):
+                    connection.close()
+                    connection = await self._connect()
+                    status = await connection.ask(call, self._proof.header(call), _EVENT_STREAM)
                 if status != 200:
                     whole = await _whole(connection)
                     speaking.answer(US, call, connection.spoken, status, whole)
@@ -140,7 +153,7 @@ class TrioLink:
                 raise silent(self.address, silence_s)
             yield self._events(connection, silence_s)
         except Broken as error:
-            raise vanished(self.address) from error
+            raise self._way.broken(error, vanished(self.address)) from error
         finally:
             connection.close()
 
@@ -157,7 +170,7 @@ class TrioLink:
                 try:
                     piece = await connection.next_piece()
                 except Broken as error:
-                    raise vanished(self.address) from error
+                    raise self._way.broken(error, vanished(self.address)) from error
             if piece is None:
                 raise silent(self.address, silence_s)
             if not piece:
@@ -172,12 +185,13 @@ class TrioLink:
         try:
             return await self._on(await self._connect(), call)
         except Broken as error:
-            raise connect_failed(self.address, ConnectionResetError()) from error
+            gone = connect_failed(self.address, ConnectionResetError())
+            raise self._way.broken(error, gone) from error
 
     async def _on(self, connection: Connection, call: api.Call) -> tuple[str | None, int, bytes]:
         kept = False
         try:
-            status = await connection.ask(call, self.credentials, "application/json")
+            status = await connection.ask(call, self._proof.header(call), "application/json")
             body = await _whole(connection)
             kept = len(self._idle) < KEPT_CONNECTIONS and connection.reusable()
             if kept:
@@ -188,19 +202,13 @@ class TrioLink:
                 connection.close()
 
     async def _connect(self) -> Connection:
-        address = self.address
-        with trio.move_on_after(CONNECT_TIMEOUT_S):
-            try:
-                stream = await _open(address)
-            except OSError as error:
-                raise connect_failed(address, error) from error
-            if address.socket_path:
-                uid = peer_of(stream.socket).uid
-                if not may_be_ledger(uid):
-                    stream.socket.close()
-                    raise wrong_owner(address, uid)
-            return Connection(stream, address)
-        raise connect_failed(address, TimeoutError())
+        return Connection(await self._way.open(), self.address)
+
+    async def _may_try_again(self, status: int, call: api.Call) -> bool:
+        """Whether it was refused for what it showed, and there is something else to show."""
+        if status != _UNAUTHORIZED:
+            return False
+        return await trio.to_thread.run_sync(self._proof.refused, call, abandon_on_cancel=True)
 
 
 def _spoken(head: h11.Response) -> str | None:
@@ -208,18 +216,6 @@ def _spoken(head: h11.Response) -> str | None:
         if name == speaking.HEADER_BYTES:
             return value.decode("latin-1")
     return None
-
-
-async def _open(address: Address) -> trio.SocketStream:
-    if address.socket_path:
-        connection = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            await connection.connect(address.socket_path)
-        except BaseException:
-            connection.close()
-            raise
-        return trio.SocketStream(connection)
-    return await trio.open_tcp_stream(address.host, address.port)
 
 
 async def _whole(connection: Connection) -> bytes:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 def connect_failed(address: Address, error: OSError) -> LeasefsError:
     """The connection was refused, or there is nothing to connect to, or this user may not."""
     where = address.url
+    if address.host and (failed := _handshake_failed(address, error)) is not None:
+        return failed
     if isinstance(error, PermissionError):
         return Denied(
             f"permission denied on the ledger's socket {where}: it belongs to another user; "
@@ -33,6 +35,13 @@ def connect_failed(address: Address, error: OSError) -> LeasefsError:
         "`leasefs doctor` says more",
         url=where,
     )
+
+
+def _handshake_failed(address: Address, error: OSError) -> LedgerUnavailable | None:
+    from leasefs.client.tls import handshake_failed, tls_error_in  # seldom needed
+
+    failure = tls_error_in(error)
+    return None if failure is None else handshake_failed(address, failure)
 
 
 def silent(address: Address, waited_s: float) -> LedgerUnavailable:

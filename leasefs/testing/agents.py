@@ -27,7 +27,7 @@ class Agent:
         self.about = about
         self.root: str = about["mountpoint"]
         self.pid: int = about["pid"]
-        self.control = Link(about["control"])
+        self.control = Link(about["control"], is_ledger=False)
         self.ledger = Link(about["ledger"])
 
     def claim(self, *globs: str, ttl_s: float = 60.0, wait: bool = False) -> api.Body:

@@ -39,6 +39,7 @@ def test_numbers_are_the_published_ones() -> None:
         "dirty": 6,
         "checks-failed": 6,
         "unavailable": 7,
+        "over-limit": 7,
         "deadlock": 8,
         "denied": 9,
         "agent-busy": 9,

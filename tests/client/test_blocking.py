@@ -165,8 +165,11 @@ def test_a_socket_of_another_user_is_refused(tmp_path: Path) -> None:
     [
         ("unix:/run/x.sock", Address(socket_path="/run/x.sock")),
         ("unix:///run/x.sock", Address(socket_path="/run/x.sock")),
-        ("http://127.0.0.1:8470/", Address(host="127.0.0.1", port=8470)),
-        ("http://[::1]:8470", Address(host="::1", port=8470)),
+        ("https://127.0.0.1:8470/", Address(host="127.0.0.1", port=8470)),
+        ("https://[::1]:8470", Address(host="::1", port=8470)),
+        ("https://[2001:db8::7]", Address(host="2001:db8::7", port=443)),
+        ("https://Ledger.Example.org", Address(host="ledger.example.org", port=443)),
+        ("https://build-3:1", Address(host="build-3", port=1)),
     ],
 )
 def test_addresses(url: str, address: Address) -> None:
@@ -181,13 +184,29 @@ def test_addresses(url: str, address: Address) -> None:
         "unix:relative",
         "unix:/" + "x" * 108,
         "http://example.org:80",
-        "http://127.0.0.1",
-        "http://127.0.0.1:0",
-        "http://127.0.0.1.example.org:80",
-        "https://127.0.0.1:80",
+        "http://127.0.0.1:8470",
+        "https://",
+        "https://host:",
+        "https://host:0",
+        "https://host:65536",
+        "https://host:8470/v1",
+        "https://host:8470?x",
+        "https://ho st:8470",
+        "https://höst",
+        "https://-host",
+        "https://host:\u0661",
+        "https://[::1",
+        "https://[::1]8470",
+        "https://::1:8470",
         "ftp:x",
     ],
 )
 def test_bad_addresses(url: str) -> None:
     with pytest.raises(InvalidRequest, match="bad ledger address"):
         parse_url(url)
+
+
+def test_a_secret_in_an_address_is_refused_and_not_repeated() -> None:
+    with pytest.raises(InvalidRequest, match="no user or secret belongs into it") as caught:
+        parse_url("https://ann:hunter2@host:8470")
+    assert "hunter2" not in str(caught.value) + str(caught.value.details)

@@ -118,8 +118,8 @@ def test_a_socket_path_that_is_too_long_gets_a_short_stand_in(world: World) -> N
 
 def test_the_configured_ledger_wins(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     assert paths.ledger_url() == (f"unix:{world.root}/state/leasefs/run/ledger.sock", True)
-    monkeypatch.setenv("LEASEFS_LEDGER", "http://127.0.0.1:8470")
-    assert paths.ledger_url() == ("http://127.0.0.1:8470", False)
+    monkeypatch.setenv("LEASEFS_LEDGER", "https://ledger.example:8470")
+    assert paths.ledger_url() == ("https://ledger.example:8470", False)
 
 
 def test_agent_and_harness_names(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

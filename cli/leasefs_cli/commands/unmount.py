@@ -160,7 +160,9 @@ def _stop(daemon: MountFound, mount: Mount, *, lazy: bool) -> None:
     """Have the daemon unmount and end its session; wait for its end."""
     with Watched(daemon.pid) as process:
         try:
-            Link(control_url(daemon), timeout_s=ANSWER_TIMEOUT_S).send(api.stop_mount(lazy=lazy))
+            Link(control_url(daemon), timeout_s=ANSWER_TIMEOUT_S, is_ledger=False).send(
+                api.stop_mount(lazy=lazy)
+            )
         except LedgerUnavailable:
             _without_daemon(daemon, mount)
             return
