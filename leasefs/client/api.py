@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 Body = dict[str, Any]
+REPLAY_WITHIN_S = 300.0
+"""How long the ledger may take to replay its log, and more: it has many seconds' work at most."""
 
 
 class Call(NamedTuple):

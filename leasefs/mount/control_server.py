@@ -46,7 +46,7 @@ _FORWARD_TIMEOUT_S = 10.0
 _READS = frozenset(
     {
         *("leases", "queue", "who", "sessions", "status", "events", "intents", "rescues"),
-        *("admission", "freezes"),
+        *("admission", "freezes", "history"),
     }
 )
 
@@ -167,6 +167,8 @@ class ControlServer:
                 return await self._drop_rescue(request, rescue_id)
             case [read] if read in _READS:
                 return await self._read(request, read)
+            case ["history", _]:
+                return await self._read(request, "history")
         raise NotFound(f"{request.path} is not served by a mount; ask the ledger itself")
 
     async def _leases(self, request: Request, rest: list[str]) -> Answer:
@@ -253,7 +255,8 @@ class ControlServer:
     async def _read(self, request: Request, what: str) -> Answer:
         if request.method != "GET":
             raise _wrong_method(request)
-        call = api.Call("GET", request.target)
+        patience_s = api.REPLAY_WITHIN_S if what == "history" else 0.0
+        call = api.Call("GET", request.target, patience_s=patience_s)
         if what == "events" and (request.wants_stream or request.query.get("follow")):
             return Streaming(self._followed(call))
         return 200, await self._forward(call)

@@ -11,6 +11,7 @@ from leasefs.service import snapshot, wire_json
 from leasefs.service.clock import ClockMark
 from leasefs.service.entries import recorded_of
 from leasefs.service.snapshot import Saved
+from leasefs.store.errors import StoreError
 
 if TYPE_CHECKING:
     from leasefs.store.port import Store
@@ -26,23 +27,36 @@ def recover(store: Store) -> Saved:
         StoreError: the store cannot be read.
         UnknownEvent: a newer leasefs wrote to this log.
     """
-    saved = _from_snapshot(store)
+    saved = newest_saved(store)
     while page := store.read(saved.state.seq, PAGE):
         for entry in page:
             saved = _with(saved, recorded_of(entry))
     return saved
 
 
-def _from_snapshot(store: Store) -> Saved:
-    kept = store.load_snapshot()
-    if kept is None:
-        return Saved(State(), None)
-    try:
-        return snapshot.read(kept.data)
-    except wire_json.Unreadable as error:
-        # The log says the same, only slower.
-        _log.warning("snapshot at event %d is passed over: %s", kept.seq, error)
-        return Saved(State(), None)
+def newest_saved(store: Store, upto_seq: int | None = None) -> Saved:
+    """The newest snapshot that can be read, none after `upto_seq`; of a log that has its beginning, else the empty state.
+
+    Raises:
+        StoreError: the beginning was dropped, and no snapshot can be read.
+    """
+    while True:
+        kept = store.load_snapshot(upto_seq)
+        if kept is None:
+            break
+        try:
+            return snapshot.read(kept.data)
+        except wire_json.Unreadable as error:
+            # The log says the same, only slower.
+            _log.warning("snapshot at event %d is passed over: %s", kept.seq, error)
+            upto_seq = kept.seq - 1
+    base = store.base()
+    if base:
+        raise StoreError(
+            f"events up to {base} were dropped, and no state after them can be read by this leasefs: upgrade it, or bring "
+            "back a backup (`leasefs ledger restore`)"
+        )
+    return Saved(State(), None)
 
 
 def _with(saved: Saved, recorded: Recorded) -> Saved:

@@ -66,11 +66,12 @@ class HistoryItem(Struct, frozen=True):
 
 
 class EventsPage(Struct, frozen=True):
-    """Events, the log's last number, and the number to go on after."""
+    """Events, the log's last number, and the number to go on after. What was before and at `base` was dropped."""
 
     events: list[HistoryItem]
     head: int
     next: int
+    base: int = 0
 
 
 class BatchItem(Struct, frozen=True):

@@ -32,7 +32,7 @@ async def events(
         after_seq = _resume_point(ledger, call, query)
         return EventStream(_followed(ledger, wanted, after_seq))
     found, next_seq = await ledger.hub.find(wanted, query.after or 0, query.limit)
-    return _page(found, ledger.state.seq, next_seq)
+    return _page(found, ledger.state.seq, next_seq, ledger.hub.base)
 
 
 def _wanted(query: EventsQuery) -> Wanted:
@@ -60,9 +60,9 @@ def _resume_point(ledger: Ledger, call: Call, query: EventsQuery) -> int:
     return after_seq
 
 
-def _page(found: list[Record], head: int, next_seq: int) -> Answer:
+def _page(found: list[Record], head: int, next_seq: int, base: int) -> Answer:
     items = b",".join(record.with_seq() for record in found)
-    body = b'{"events":[%b],"head":%d,"next":%d}' % (items, head, next_seq)
+    body = b'{"events":[%b],"head":%d,"next":%d,"base":%d}' % (items, head, next_seq, base)
     return Answer(200, body)
 
 
@@ -127,7 +127,7 @@ ROUTES: tuple[Route[Any, Any], ...] = (
         {200: EventsPage},
         query=EventsQuery,
         refusals=("invalid", "unavailable"),
-        example_answers={200: {"events": [_ITEM], "head": 51, "next": 43}},
+        example_answers={200: {"events": [_ITEM], "head": 51, "next": 43, "base": 0}},
         streams=True,
     ),
 )

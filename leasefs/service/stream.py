@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 from leasefs.core import events as ev
 from leasefs.service.entries import Record, record_again
+from leasefs.service.history import History
+from leasefs.store.errors import EventsDropped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -116,18 +118,21 @@ class Follower:
             self._missed = False
             return []
         records = await self._hub.read(self._position, min(PAGE, upto - self._position))
-        self._position = records[-1].seq
+        self._position = records[-1].seq if records else upto
         return [record for record in records if self.wanted.takes(record)]
 
 
 class StreamHub:
-    """All followers of one ledger, found by what they want."""
+    """All followers of one ledger, found by what they want. `history` reads what was before they came."""
 
     def __init__(
         self, store: Store, writer: LedgerWriter, *, buffered_events: int = BUFFERED_EVENTS
     ) -> None:
         self.buffered_events = buffered_events
         self.closed = False
+        self.history = History(store)
+        # Events up to this number were dropped; who asks for them gets those after it.
+        self.base = store.base()
         self._store = store
         self._writer = writer
         self._of_session: dict[str, set[Follower]] = {}
@@ -158,7 +163,12 @@ class StreamHub:
         return await asyncio.to_thread(self._read, after_seq, limit)
 
     def _read(self, after_seq: int, limit: int) -> list[Record]:
-        return [record_again(entry) for entry in self._store.read(after_seq, limit)]
+        try:
+            entries = self._store.read(after_seq, limit)
+        except EventsDropped as error:
+            self.base = error.base
+            entries = self._store.read(error.base, limit)
+        return [record_again(entry) for entry in entries]
 
     async def find(self, wanted: Wanted, after_seq: int, limit: int) -> tuple[list[Record], int]:
         """Up to `limit` wanted events after `after_seq`, and the number up to which was looked.
@@ -169,7 +179,9 @@ class StreamHub:
         found: list[Record] = []
         position, last = after_seq, min(self.head, after_seq + SCANNED_AT_MOST)
         while position < last and len(found) < limit:
-            for record in await self.read(position, min(PAGE, last - position)):
+            records = await self.read(position, min(PAGE, last - position))
+            position = last  # if all of them were dropped
+            for record in records:
                 position = record.seq
                 if wanted.takes(record):
                     found.append(record)

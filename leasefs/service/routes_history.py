@@ -1,0 +1,93 @@
+"""/v1/history: how far back the log reaches, and what held at any number of it."""
+
+from __future__ import annotations
+
+import asyncio
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Any
+
+from leasefs.core import views
+from leasefs.core.errors import InvalidRequest
+from leasefs.service.exchange import Answer, Call, json_answer, unless_disconnected
+from leasefs.service.replies_history import HistoryExtent, PastState
+from leasefs.service.requests_history import HistoryQuery, PastQuery
+from leasefs.service.routes import Auth, Route
+
+if TYPE_CHECKING:
+    from leasefs.service.context import Ledger
+    from leasefs.service.history import Moment
+    from leasefs.service.requests import Body
+
+DIGITS = 18
+
+
+async def extent(ledger: Ledger, call: Call, body: Body, query: HistoryQuery) -> Answer:
+    """From where to where."""
+    found = await ledger.history.extent()
+    at = None if query.wall_s is None else await ledger.history.seq_at(query.wall_s)
+    return json_answer(
+        200, HistoryExtent(found.base, found.states_from, found.head, found.size_bytes, at)
+    )
+
+
+async def past(ledger: Ledger, call: Call, body: Body, query: PastQuery) -> Answer:
+    """What held then."""
+    asked = call.params["seq"]
+    if not asked.isascii() or not asked.isdigit() or len(asked) > DIGITS:
+        raise InvalidRequest(f"{asked[:40]!r} is not a sequence number")
+    moment = await unless_disconnected(call.receive, ledger.history.at(int(asked)))
+    return json_answer(200, await asyncio.to_thread(_told, moment, query))
+
+
+def _told(moment: Moment, query: PastQuery) -> PastState:
+    parts, state, now_s, territory = query.wanted(), moment.state, moment.at_s, query.territory
+    found = list(views.intents(state, query.intents())) if "intents" in parts else []
+    oldest = nsmallest(query.limit, found, key=lambda one: (one.first_wall_s, one.path, one.lease))
+    return PastState(
+        seq=moment.seq,
+        at_s=moment.at_s,
+        wall_s=moment.wall_s,
+        sessions=views.sessions(state, territory, now_s) if "sessions" in parts else [],
+        leases=views.leases(state, territory, now_s) if "leases" in parts else [],
+        waiters=views.waiters(state, territory, now_s) if "waiters" in parts else [],
+        intents=oldest,
+        total=len(found),
+    )
+
+
+_EXTENT = {"base": 0, "states_from": 0, "head": 51, "size_bytes": 81920, "at": 43}
+_PAST = {
+    "seq": 43,
+    "at_s": 1767225600.25,
+    "wall_s": 1767225600.25,
+    "sessions": [],
+    "leases": [],
+    "waiters": [],
+    "intents": [],
+    "total": 0,
+}
+
+ROUTES: tuple[Route[Any, Any], ...] = (
+    Route(
+        "GET",
+        "/v1/history",
+        extent,
+        "How far back the log reaches and how big it is; with wall_s, which event was the last one at that time",
+        {200: HistoryExtent},
+        auth=Auth.PEER,
+        query=HistoryQuery,
+        refusals=("invalid", "unavailable"),
+        example_answers={200: _EXTENT},
+    ),
+    Route(
+        "GET",
+        "/v1/history/{seq}",
+        past,
+        "What held after event `seq`: sessions, leases, queue and intents as the ledger knew them then",
+        {200: PastState},
+        auth=Auth.PEER,
+        query=PastQuery,
+        refusals=("invalid", "unavailable"),
+        example_answers={200: _PAST},
+    ),
+)
