@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from leasefs.core.exposition import gauge
 from leasefs.service.peer import LedgerProtocol
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Iterator
 
+    from leasefs.core.exposition import Family
     from leasefs.service.app import LedgerApp
 
 KEEP_ALIVE_S = 30
@@ -47,6 +50,10 @@ class Listener:
     def connections(self) -> int:
         """How many are open."""
         return len(self._state.connections)
+
+    def families(self) -> Iterator[Family]:
+        """For the monitor."""
+        yield gauge("leasefs_http_connections", "Open connections.", self.connections)
 
     async def start(self) -> None:
         """Begin to accept."""

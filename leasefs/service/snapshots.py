@@ -6,14 +6,16 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from leasefs.core.exposition import counter, gauge
 from leasefs.service import snapshot
 from leasefs.service.snapshot import Saved
 from leasefs.store.errors import StoreError
 from leasefs.store.port import Snapshot, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from leasefs.core.exposition import Family
     from leasefs.core.state import State
     from leasefs.service.clock import ClockMark
     from leasefs.service.entries import Record
@@ -34,6 +36,9 @@ class Snapshots:
         self._mark = mark
         self._every = every
         self._saved_seq = 0
+        # Of the last one that this server saved: the log, or its newest snapshot, was read until here.
+        self._kept_seq, self._kept_at_s = writer.durable.seq, writer.now_s()
+        self._failures = 0
         self._due = asyncio.Event()
         writer.listen(self._heard)
 
@@ -53,7 +58,27 @@ class Snapshots:
         try:
             await asyncio.to_thread(self._write, state)
         except StoreError as error:
+            self._failures += 1
             _log.warning("no snapshot at event %d: %s", state.seq, error)
+        else:
+            self._kept_seq, self._kept_at_s = state.seq, self._writer.now_s()
+
+    def families(self) -> Iterator[Family]:
+        """For the monitor."""
+        behind = self._writer.durable.seq - self._kept_seq
+        yield gauge(
+            "leasefs_snapshot_behind_events",
+            "Events that a restart would have to read again: since the last snapshot, or since this server began.",
+            behind,
+        )
+        yield gauge(
+            "leasefs_snapshot_age_seconds",
+            "How long ago that was.",
+            self._writer.now_s() - self._kept_at_s,
+        )
+        yield counter(
+            "leasefs_snapshot_failures_total", "Snapshots that could not be saved.", self._failures
+        )
 
     def _write(self, state: State) -> None:
         data = snapshot.written(Saved(state, self._mark))

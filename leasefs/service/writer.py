@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 from leasefs.core.errors import LedgerUnavailable
 from leasefs.core.ledger import Decision, decide
 from leasefs.core.state import State, apply
+from leasefs.service.appends import Appends
 from leasefs.service.entries import Record, record_again, record_of, recorded_of
 from leasefs.service.recovery import PAGE
 from leasefs.store.errors import SequenceConflict, StoreError
@@ -60,6 +61,7 @@ class LedgerWriter:
         """`state` is that at the store's head."""
         self._store = store
         self._clock = clock
+        self.appends = Appends()
         self.durable = state
         self._ahead = state
         self._gathering: list[_Request] = []
@@ -102,6 +104,15 @@ class LedgerWriter:
         """Return once the thread that appends has come round: what it was doing when asked is done."""
         await asyncio.get_running_loop().run_in_executor(self._thread, int)
 
+    async def check(self) -> None:
+        """Have the engine look at its file and the log's head, behind what is being appended.
+
+        Raises:
+            SequenceConflict: the head has moved, as it does when something was appended meanwhile.
+            StoreError: nothing could be appended now.
+        """
+        await self._in_thread([])
+
     def close(self) -> None:
         """Let go of the worker thread."""
         self._thread.shutdown(wait=True)
@@ -142,6 +153,10 @@ class LedgerWriter:
                 _answer(request)
 
     async def _append(self, data: list[bytes]) -> None:
+        with self.appends.one(len(data)):
+            await self._in_thread(data)
+
+    async def _in_thread(self, data: list[bytes]) -> None:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._thread, self._store.append, self.durable.seq, data)
 
