@@ -36,7 +36,7 @@ class Work:
         self._root: str = told["root"]
         self._own: str = told["own"]
         self._files: list[str] = told["files"]
-        self._dice: Random = random.Random(told["own"])  # noqa: S311
+        self._dice: Random = random.Random(told["own"])
         self.done = dict.fromkeys(("edits", "commits", "refused", "wrong"), 0)
         self.latest: dict[str, str] = {}
 
