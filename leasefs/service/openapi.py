@@ -41,7 +41,11 @@ def document(routes: tuple[Route[Any, Any], ...]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     schemas, components = _schemas(routes)
     for one in routes:
-        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, schemas, components)
+        operation = _operation(one, schemas, components)
+        for status, type_ in one.answers.items():
+            if links := _links(type_, routes):
+                operation["responses"][str(status)]["links"] = links
+        paths.setdefault(one.path, {})[one.method.lower()] = operation
     return {
         "openapi": "3.1.0",
         "info": {"title": "leasefs ledger", "version": __version__, "description": _DESCRIPTION},
@@ -90,12 +94,20 @@ def _operation(
         content: dict[str, Any] = {"schema": schemas[one.body]}
         if one.example is not None:
             content["example"] = one.example
-        operation["requestBody"] = {"required": True, "content": {"application/json": content}}
+        operation["requestBody"] = {
+            "required": _says_something(one.body),
+            "content": {"application/json": content},
+        }
     if one.auth is Auth.SESSION:
         operation["security"] = [{"session": []}]
     elif one.auth is Auth.EITHER:
         operation["security"] = [{"session": []}, {}]
     return operation
+
+
+def _says_something(body: type[Body]) -> bool:
+    """Whether no body, which is taken for `{}`, would be refused."""
+    return any(field.required for field in msgspec.structs.fields(body))
 
 
 def _answers(one: Route[Any, Any], schemas: dict[Any, Any]) -> dict[str, Any]:
@@ -118,6 +130,22 @@ def _answer(
     return {"description": _first_line(type_), "content": kinds}
 
 
+def _links(type_: type[Any] | None, routes: Iterable[Route[Any, Any]]) -> dict[str, Any]:
+    """What can be asked about the lease, session or rescue that an answer is about, by the id in it."""
+    if type_ is None or not issubclass(type_, msgspec.Struct):
+        return {}
+    fields = [field.name for field in msgspec.structs.fields(type_) if field.type is str]
+    return {
+        one.handler.__name__: {
+            "operationId": one.handler.__name__,
+            "parameters": {name: f"$response.body#/{name}"},
+        }
+        for one in routes
+        for name in fields
+        if f"{{{name}}}" in one.path
+    }
+
+
 def _first_line(type_: type[Any]) -> str:
     return (type_.__doc__ or "OK").strip().splitlines()[0]
 
@@ -128,6 +156,8 @@ def _refusals(one: Route[Any, Any], schemas: dict[Any, Any]) -> dict[str, Any]:
         codes.setdefault(STATUS[code], []).append(code)
     if one.auth in {Auth.SESSION, Auth.EITHER}:
         codes.setdefault(401, []).append("denied")
+    if one.body is not None:
+        codes.setdefault(413, []).append("too-large")
     content = {"application/json": {"schema": schemas[ErrorBody]}}
     return {
         str(status): {"description": ", ".join(dict.fromkeys(names)), "content": content}

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from leasefs.core.errors import InvalidRequest
 from leasefs.service import requests
 from leasefs.service.app import ROUTES
 from leasefs.service.decode import body_of
@@ -83,6 +84,28 @@ def test_the_example_of_an_answer_is_one(route: Any, status: int) -> None:
         pass
 
     msgspec.convert(route.example_answers[status], _Strict)
+
+
+def test_an_answer_links_to_what_can_be_asked_about_it() -> None:
+    claimed = DOCUMENT["paths"]["/v1/leases"]["post"]["responses"]["201"]["links"]
+    assert claimed["release"] == {
+        "operationId": "release",
+        "parameters": {"lease": "$response.body#/lease"},
+    }
+    opened = DOCUMENT["paths"]["/v1/sessions"]["post"]["responses"]["201"]["links"]
+    assert {"heartbeat", "end_session"} <= set(opened)
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.body], ids=lambda r: r.path)
+def test_a_body_may_be_left_out_if_nothing_in_it_is_needed(route: Any) -> None:
+    operation = DOCUMENT["paths"][route.path][route.method.lower()]
+    try:
+        body_of(route.body, b"")
+    except InvalidRequest:
+        assert operation["requestBody"]["required"]
+    else:
+        assert not operation["requestBody"]["required"]
+    assert "413" in operation["responses"]
 
 
 def test_refusals_name_codes_that_exist() -> None:
