@@ -246,15 +246,30 @@ def _fitting(notes: Iterable[Note]) -> int:
 
 def _measured(root_fd: int, notes: list[Note]) -> list[Note]:
     """The notes with the sizes that their paths have now, 0 for what is not there."""
-    return [{**note, "size": _size_bytes(root_fd, os.fsencode(note["path"]))} for note in notes]
+    sizes = _sizes_bytes(root_fd, {os.fsencode(note["path"]).rstrip(b"/") for note in notes})
+    return [{**note, "size": sizes[os.fsencode(note["path"]).rstrip(b"/")]} for note in notes]
 
 
-def _size_bytes(root_fd: int, path: bytes) -> int:
-    above, _, name = path.rstrip(b"/").rpartition(b"/")
-    with suppress(OSError):
-        directory_fd = open_directory(root_fd, above)
-        try:
-            return os.stat(name, dir_fd=directory_fd, follow_symlinks=False).st_size
-        finally:
-            os.close(directory_fd)
-    return 0
+def _sizes_bytes(root_fd: int, paths: Iterable[bytes]) -> dict[bytes, int]:
+    """By path; the way down to each directory is gone once, for all that is in it."""
+    sizes = dict.fromkeys(paths, 0)
+    for above, below in groupby(sorted(sizes, key=_directory_of), key=_directory_of):
+        with suppress(OSError):
+            directory_fd = open_directory(root_fd, above)
+            try:
+                for path in below:
+                    sizes[path] = _size_bytes(directory_fd, path[len(above) :].lstrip(b"/"))
+            finally:
+                os.close(directory_fd)
+    return sizes
+
+
+def _directory_of(path: bytes) -> bytes:
+    return path.rpartition(b"/")[0]
+
+
+def _size_bytes(directory_fd: int, name: bytes) -> int:
+    try:
+        return os.stat(name, dir_fd=directory_fd, follow_symlinks=False).st_size
+    except OSError:
+        return 0

@@ -12,13 +12,15 @@ from leasefs.core.paths import is_normal
 Note = dict[str, Any]
 
 _TEXTS = ("kind", "other", "lease", "program", "agent", "harness")
+# `json.dumps` makes one of these for each line.
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
 # The ledger counts in 64 bits.
 _NO_NUMBER = 1 << 63
 
 
 def to_line(facts: Note) -> bytes:
     """ASCII: names that are not UTF-8 are lone surrogates, which only their escapes can carry."""
-    return json.dumps(facts, separators=(",", ":")).encode("ascii") + b"\n"
+    return _to_json(facts).encode("ascii") + b"\n"
 
 
 def read_line(line: bytes) -> Note:

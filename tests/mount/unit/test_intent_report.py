@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from leasefs.core.errors import InvalidRequest, LedgerUnavailable
-from leasefs.mount.intent_report import IN_ONE_REPORT, tell
-from leasefs.mount.journal import Header
+from leasefs.mount.intent_report import IN_ONE_REPORT, IntentReport, tell
+from leasefs.mount.journal import Header, Journal
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
     from leasefs.client import api
+    from leasefs.client.sse import StreamEvent
 
 pytestmark = pytest.mark.trio
 
@@ -80,3 +86,46 @@ async def test_stale_ones_are_answered_and_a_ledger_that_is_away_is_said() -> No
 
     with pytest.raises(LedgerUnavailable):
         await tell(away, HEADER, [_note("a"), _note("b")])
+
+
+class Sizes:
+    """A transport that keeps the sizes which it is told."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, int] = {}
+
+    async def send(self, call: api.Call, *, timeout_s: float) -> api.Body:
+        body = call.body
+        assert body is not None
+        self.told.update({note["path"]: note["size"] for note in body["notes"]})
+        return {}
+
+    def stream(
+        self, call: api.Call, *, silence_s: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[StreamEvent]]:
+        raise NotImplementedError
+
+
+async def test_each_path_is_told_with_its_size_and_no_link_is_followed_on_the_way(
+    tmp_path: Path,
+) -> None:
+    tree, elsewhere = tmp_path / "tree", tmp_path / "elsewhere"
+    (tree / "a/b").mkdir(parents=True)
+    elsewhere.mkdir()
+    for path, size in (("top", 1), ("a/one", 2), ("a/b/two", 3), ("a/b/three", 4)):
+        (tree / path).write_bytes(b"x" * size)
+    (elsewhere / "file").write_bytes(b"x" * 1000)
+    (tree / "link").symlink_to(elsewhere)
+    (tree / "a/to").symlink_to("one")
+    journal = Journal(str(tmp_path), HEADER)
+    # The order in which they changed is not that of their directories.
+    sizes = {"a/b/two": 3, "top": 1, "link/file": 0, "a/one": 2, "a/b/three": 4}
+    sizes |= {"a/gone": 0, "gone/file": 0, "a/to": 3, "a/b/": (tree / "a/b").stat().st_size}
+    for path in sizes:
+        journal.note(_note(path))
+    transport = Sizes()
+    root_fd = os.open(tree, os.O_RDONLY)
+    await IntentReport(journal, HEADER, transport, root_fd).flush()
+    os.close(root_fd)
+    journal.close()
+    assert transport.told == sizes
