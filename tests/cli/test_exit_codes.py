@@ -30,6 +30,7 @@ def test_numbers_are_the_published_ones() -> None:
         "bad-ttl": 2,
         "key-reused": 2,
         "not-contained": 2,
+        "bad-configuration": 2,
         "conflict": 3,
         "over-cap": 3,
         "timed-out": 4,
