@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 SUITE = "bookworm"
-MIRROR = os.environ.get("LEASEFS_TRIAL_MIRROR", "http://deb.debian.org/debian")
+# Where debootstrap does not find packages by itself.
+MIRROR = os.environ.get("LEASEFS_TRIAL_MIRROR", "")
 PACKAGES = "python3,python3-venv,fuse3,git,systemd,systemd-sysv,libpam-systemd,dbus,dbus-user-session,procps"
 BOOT_TIMEOUT_S = 120.0
 RUN_TIMEOUT_S = 180.0
@@ -53,7 +54,8 @@ def base_system(cache: Path) -> Path:
     if not (base / ".complete").exists():
         shutil.rmtree(base, ignore_errors=True)
         print(f"making a {SUITE} system in {base}")
-        call("debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, str(base), MIRROR)
+        mirror = [MIRROR] if MIRROR else []
+        call("debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, str(base), *mirror)
         (base / ".complete").touch()
     return base
 
