@@ -79,6 +79,11 @@ class Heartbeats:
         self._not_before_s = float("-inf")
         self.reachable = True
 
+    @property
+    def beat_at_s(self) -> float:
+        """When the last heartbeat was sent that was answered; minus infinity if none was."""
+        return self._beat_at_s
+
     def wake(self) -> None:
         """Look again at what is due."""
         self._wake.set()

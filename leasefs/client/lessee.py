@@ -209,6 +209,11 @@ class Lessee:
         """Whether the last heartbeat was answered."""
         return self._heartbeats.reachable
 
+    @property
+    def heard_ago_s(self) -> float:
+        """How long ago the last heartbeat was sent that was answered; infinity if none was."""
+        return self.now_s() - self._heartbeats.beat_at_s
+
     def kept_by(self, token: int) -> list[str]:
         """What keeps this lease alive, for people."""
         return self._uses.kept_by(token)

@@ -19,7 +19,7 @@ from leasefs.core.errors import ProtocolMismatch
 HEADER = "Leasefs-Protocol"
 MAJOR, MINOR = 1, 0
 
-ANY_VERSION = frozenset({"/healthz", "/openapi.json", "/v1/status", "/v1/mount/stop"})
+ANY_VERSION = frozenset({"/healthz", "/metrics", "/openapi.json", "/v1/status", "/v1/mount/stop"})
 """What says who one is, and what ends a thing: served to every version, and never changed in form.
 
 Otherwise nobody could find out what is too old, or stop it.

@@ -63,7 +63,14 @@ class Told(NamedTuple):
     heard: Callable[[bool], None]
 
 
-Answer = tuple[int, dict[str, Any]] | Told | Streaming
+class Text(NamedTuple):
+    """An answer that is no JSON."""
+
+    text: str
+    content_type: str = "text/plain; charset=utf-8"
+
+
+Answer = tuple[int, dict[str, Any]] | Told | Streaming | Text
 
 
 class TooLarge(InvalidRequest):
@@ -136,6 +143,9 @@ class _Conversation:
             if isinstance(answer, Told):
                 await self._tell(answer)
                 return
+            if isinstance(answer, Text):
+                await self._say_bytes(200, answer.text.encode(), answer.content_type)
+                return
             if not isinstance(answer, Streaming):
                 await self._say(*answer)
                 return
@@ -191,9 +201,11 @@ class _Conversation:
             await self._say(error.error_status_hint or status, body)
 
     async def _say(self, status: int, body: dict[str, Any]) -> None:
-        data = json.dumps(body).encode()
+        await self._say_bytes(status, json.dumps(body).encode(), "application/json")
+
+    async def _say_bytes(self, status: int, data: bytes, content_type: str) -> None:
         headers = [
-            ("Content-Type", "application/json"),
+            ("Content-Type", content_type),
             ("Content-Length", str(len(data))),
             (protocol.HEADER, US.header),
         ]

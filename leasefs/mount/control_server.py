@@ -23,6 +23,7 @@ from leasefs.core.errors import (
     ProtocolMismatch,
     UnknownLease,
 )
+from leasefs.mount import monitored
 from leasefs.mount.control_files import all_refusals, lease_facts
 from leasefs.mount.control_http import Answer, Request, Streaming, Told, TooLarge
 from leasefs.mount.control_operating import is_operating, passed_on
@@ -118,6 +119,8 @@ class ControlServer:
         self._giving_back = GivingBack(lessee)
         # Hears of each lease that somebody claimed here.
         self.claimed: Callable[[str], None] = lambda _: None
+        # Answers a monitor.
+        self.monitored: monitored.Monitored | None = None
         # Claims again what was changed here at these paths.
         self.take_back: Callable[[list[bytes]], Awaitable[None]] = _nothing
         self._wanted = Wanted()
@@ -135,6 +138,15 @@ class ControlServer:
 
     async def handle(self, request: Request) -> Answer:
         """One request. Raises LeasefsError for what is refused."""
+        if request.peer.uid not in self._allowed:
+            raise Denied(
+                f"this mount belongs to another user; user {request.peer.uid} may not use its leases",
+                uid=request.peer.uid,
+            )
+        if self.monitored is not None and request.path in monitored.PATHS:
+            if request.method not in {"GET", "HEAD"}:
+                raise _wrong_method(request)
+            return await self.monitored.answer(request)
         try:
             return await self._handle(request)
         except LedgerUnavailable as error:
@@ -146,11 +158,6 @@ class ControlServer:
             return await self._handle(request)
 
     async def _handle(self, request: Request) -> Answer:
-        if request.peer.uid not in self._allowed:
-            raise Denied(
-                f"this mount belongs to another user; user {request.peer.uid} may not use its leases",
-                uid=request.peer.uid,
-            )
         parts = request.path.removeprefix("/v1/").split("/")
         if is_operating(request.method, parts):
             return 200, await self._forward(passed_on(request))

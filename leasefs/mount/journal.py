@@ -107,6 +107,16 @@ class Journal:
             self._tokens.add(token)
 
     @property
+    def size_bytes(self) -> int:
+        """How long it is."""
+        return self._size_bytes
+
+    @property
+    def untold(self) -> int:
+        """How many notes the ledger has not answered."""
+        return len(self._unanswered)
+
+    @property
     def last(self) -> int:
         """The number of the last note, 0 if there was none."""
         return self._next - 1

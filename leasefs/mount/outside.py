@@ -74,6 +74,8 @@ class Outside:
         # Events that nobody has looked at yet.
         self._waiting: deque[Event] = deque()
         self._noting = Noting(inodes, changes)
+        # How often the kernel dropped events.
+        self.losses = 0
         if foreign is not None:
             foreign.attach(inodes)
             self._echoes.outlived = foreign.own.told
@@ -84,6 +86,11 @@ class Outside:
     def close(self) -> None:
         """Watch nothing any more."""
         self._watches.close()
+
+    @property
+    def watched(self) -> int:
+        """How many directories are watched."""
+        return len(self._watches)
 
     # -- watching ------------------------------------------------------------------------------
 
@@ -307,6 +314,7 @@ class Outside:
 
     def _lost(self) -> None:
         """Events were lost: nothing that the kernel believes is sure any more."""
+        self.losses += 1
         log.warning(
             "too many changes at once beneath the mount: looking at all that is cached again"
         )

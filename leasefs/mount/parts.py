@@ -13,6 +13,8 @@ from leasefs.mount.control_files import control_files
 from leasefs.mount.control_server import ControlServer
 from leasefs.mount.delegating import Delegating
 from leasefs.mount.foreign_writes import ForeignWrites
+from leasefs.mount.health import Health
+from leasefs.mount.monitored import Monitored
 from leasefs.mount.recall_hook import RecallHook
 from leasefs.mount.recall_words import recall_facts, recall_line
 from leasefs.mount.recalling import Recalling
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 
     from leasefs.client.supervisor import Supervisor
     from leasefs.mount.agent_session import AgentSession
+    from leasefs.mount.control_http import Text
     from leasefs.mount.launch import MountConfig
+    from leasefs.mount.tree import Tree
     from leasefs.mount.unleased_policy import Settings
     from leasefs.vcs.project_file import ProjectFile
 
@@ -65,7 +69,8 @@ class Parts:
         lessee, link = session.lessee, session.link
         mountpoint: str = about["mountpoint"]
         self.about = about
-        self._lessee = lessee
+        self.lessee = lessee
+        self.tree: Tree | None = None
         self.refusals = RefusalLog(lessee.refused)
         self.work = Work(root_fd, mountpoint, lessee, link, project)
         self.foreign = ForeignWrites(self.work.header, self.work.journals, lessee, link)
@@ -102,14 +107,25 @@ class Parts:
         refusals.explainers.append(self.recalling.explain)
         standing = StandingThere(session.lessee, session.link, refusals)
         refusals.ask, refusals.there = standing.ask, standing.at
+        health = Health(self.supervised, self.work.journals, session.lessee)
+        control.monitored = Monitored(self._metrics, health)
         control.claimed = self.unleased.claimed_on_purpose
         control.take_back = self.unleased.take_back
         session.kept.gives_back = lambda: control.asked_to_stop
 
+    def serves(self, tree: Tree) -> None:
+        """This is the tree that is served."""
+        self.tree = tree
+
+    def _metrics(self) -> Text:
+        from leasefs.mount.metrics import mount_text  # only who is asked pays for it
+
+        return mount_text(self)
+
     def tasks(self) -> list[Callable[[], Awaitable[None]]]:
         """What runs for as long as the mount is up."""
         return [
-            self._lessee.run,
+            self.lessee.run,
             self.control.run,
             self.work.run,
             self.unleased.run,
@@ -119,7 +135,7 @@ class Parts:
 
     def files(self) -> dict[str, Callable[[], bytes]]:
         """The files of `.leasefs/`."""
-        lessee = self._lessee
+        lessee = self.lessee
         return {
             "agent": lambda: f"{self.about['agent']}\n".encode(),
             "mount.json": lambda: _json_file(self.about | self.foreign.facts()),
@@ -134,8 +150,8 @@ class Parts:
         }
 
     def _recalls(self) -> str:
-        now_s = self._lessee.now_s()
-        return "".join(f"{recall_line(one, now_s)}\n" for one in self._lessee.recalls)
+        now_s = self.lessee.now_s()
+        return "".join(f"{recall_line(one, now_s)}\n" for one in self.lessee.recalls)
 
 
 def _json_file(facts: object) -> bytes:

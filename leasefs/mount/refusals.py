@@ -70,6 +70,8 @@ class RefusalLog:
         self.ask: Callable[[], Awaitable[None]] = _nobody_to_ask
         self.there: Callable[[bytes], There] = lambda _: There()
         self._last: deque[RefusalRecord] = deque(maxlen=KEPT)
+        # How many there were, by reason and whether they passed all the same.
+        self.counts: dict[tuple[Reason, bool], int] = {}
 
     def add(self, refusal: Refusal, pid: int, *, observed: bool = False) -> None:
         """Note a refusal met by process `pid`; one that is `observed` passed."""
@@ -86,6 +88,7 @@ class RefusalLog:
             detail=refused.detail or self._explained(refused),
             observed=observed,
         )
+        self.counts[refused.reason, observed] = self.counts.get((refused.reason, observed), 0) + 1
         how = "observed" if observed else "refused"
         log.info("%s: %s %s: %s", how, record.op.value, shown(record.path), record.reason.value)
         self._last.append(record)

@@ -121,11 +121,13 @@ async def serve(
     intents: Intents | None = None,
     foreign: ForeignWrites | None = None,
     treat: Callable[[Gate], None] = lambda _: None,
+    serves: Callable[[Tree], None] = lambda _: None,
 ) -> None:
     """Mount, call `ready` when requests are served, and return once unmounted.
 
     `redirected` gets the paths of all redirects whenever they change; `intents` hears of each change ahead;
-    `foreign` reports those that others make beneath. `treat` tells the gate what to do about refusals.
+    `foreign` reports those that others make beneath. `treat` tells the gate what to do about refusals. `serves` hears of
+    the tree that is served.
 
     SIGTERM, SIGINT and SIGHUP unmount; a second one does so at once. Any exception that ends the loop
     leaves the mount in place and dead, so that the tree stays closed (P12), and is raised.
@@ -152,6 +154,7 @@ async def serve(
         judge = foreign.judge if foreign is not None and watched else None
         cache = FuseCache(notices)
         tree = _tree(mountpoint, root_fd, ground, gate, cache, sharing, control, judge)
+        serves(tree)
         pump = Pump(handshake, notices.begin)
         holdings.when_given(partial(cut_off, tree))
         _init(Operations(tree, xattrs=options.xattrs), handshake.libfuse_fd, pump, options)

@@ -55,6 +55,9 @@ class Watches:
         self._most_spare = _most_watches() // 2
         self.missed: set[Node] = set()
 
+    def __len__(self) -> int:
+        return len(self._watched)
+
     def __iter__(self) -> Iterator[Node]:
         return iter(list(self._watched.values()))
 

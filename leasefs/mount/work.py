@@ -96,10 +96,10 @@ class Work:
         )
         self._lessee = lessee
         self.journals = journals_dir(self.header.tree)
-        self._journal = Journal(self.journals, self.header)
+        self.journal = Journal(self.journals, self.header)
         self.tree = WorkTree(root_fd, (os.fsencode(mountpoint),))
-        self.intents = IntentLog(self._journal, wall_s=_wall_s, head=self._head)
-        self.report = IntentReport(self._journal, self.header, transport, root_fd)
+        self.intents = IntentLog(self.journal, wall_s=_wall_s, head=self._head)
+        self.report = IntentReport(self.journal, self.header, transport, root_fd)
         self.looking = Looking(
             self.intents, self.report, self.tree, project.upstream, self.intents.wall_s
         )
@@ -200,9 +200,9 @@ class Work:
         synced = 0
         while True:
             await trio.sleep(1.0)
-            if self._journal.last != synced:
-                synced = self._journal.last
-                await trio.to_thread.run_sync(self._journal.sync)
+            if self.journal.last != synced:
+                synced = self.journal.last
+                await trio.to_thread.run_sync(self.journal.sync)
 
     async def _watch_losses(self) -> None:
         """Keep what was done under each lease that is over against our will (P9)."""
@@ -350,7 +350,7 @@ class Work:
                 await self.flush()
             except LeasefsError as error:
                 log.info("the next mount of this tree tells the ledger the rest: %s", error.message)
-        self._journal.close()
+        self.journal.close()
 
 
 @contextmanager

@@ -9,9 +9,9 @@ the disk and removed.
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import TYPE_CHECKING
 
+from leasefs.client.disk_probe import why_no_writes
 from leasefs.store.errors import SequenceConflict, StoreError
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 ANSWER_WITHIN_S = 5.0
 GOOD_FOR_S = 2.0
 """Who asks oftener gets the last answer: it costs a synced write, and anybody may ask."""
-PROBE = ".health"
-_PROBE_BYTES = 4096
 
 
 class Health:
@@ -64,26 +62,9 @@ class Health:
             return ""
         if self._probing is None or self._probing.done():
             # One at a time: where the disk hangs, each would keep a thread for ever.
-            self._probing = asyncio.ensure_future(asyncio.to_thread(_probe, self._directory))
+            self._probing = asyncio.ensure_future(asyncio.to_thread(why_no_writes, self._directory))
         try:
             async with asyncio.timeout(self._within_s):
                 return await asyncio.shield(self._probing)
         except TimeoutError:
             return f"{self._directory} takes no writes: the disk has not answered for {self._within_s:g} s"
-
-
-def _probe(directory: str) -> str:
-    path = os.path.join(directory, PROBE)
-    try:
-        fd = os.open(
-            path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-        )
-        try:
-            os.write(fd, bytes(_PROBE_BYTES))
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-            os.unlink(path)
-    except OSError as error:
-        return f"{directory} takes no writes: {error.strerror}"
-    return ""

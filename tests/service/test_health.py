@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from leasefs.service.health import PROBE, Health
+from leasefs.client.disk_probe import PROBE
+from leasefs.service.health import Health
 from leasefs.store.errors import StoreUnavailable
 from leasefs.store.memory import MemoryStore
 from leasefs.store.sqlite import SqliteStore
@@ -102,7 +103,7 @@ def test_a_disk_that_hangs_keeps_one_thread(
         go_on.wait()
         return ""
 
-    monkeypatch.setattr("leasefs.service.health._probe", hanging)
+    monkeypatch.setattr("leasefs.service.health.why_no_writes", hanging)
     monkeypatch.setattr("leasefs.service.health.GOOD_FOR_S", 0.0)
 
     async def main() -> None:
@@ -128,7 +129,7 @@ def test_whoever_asks_all_the_time_costs_one_write(
         async with serving() as ledger:
             health = Health(ledger.writer, str(tmp_path))
             assert await health.problem() == ""
-            (tmp_path / PROBE).mkdir()  # it would be noticed if anybody looked
+            (tmp_path / f"{PROBE}-{os.getpid()}").mkdir()  # it would be noticed if anybody looked
             assert await asyncio.gather(*(health.problem() for _ in range(20))) == [""] * 20
 
     asyncio.run(main())
