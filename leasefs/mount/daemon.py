@@ -121,6 +121,7 @@ async def _serve_all(
                 parts.work.intents,
                 parts.foreign,
                 parts.unleased.treat,
+                parts.serves,
             )
             nursery.cancel_scope.cancel()
 
