@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 
 from leasefs.store import sqlite_drop, sqlite_file, sqlite_log
 from leasefs.store.chain import event_sum, snapshot_sum
-from leasefs.store.errors import SequenceConflict, StoreClosed, StoreCorrupt, StoreUnavailable
+from leasefs.store.errors import SequenceConflict, StoreClosed, StoreUnavailable
 from leasefs.store.lock import LedgerLock
 from leasefs.store.sqlite_errors import translated
 from leasefs.store.sqlite_log import Bound
+from leasefs.store.sqlite_reading import SqliteReading
 from leasefs.store.sqlite_schema import check_tables, check_version, migrate
-from leasefs.store.sqlite_verify import Verification, verify
 from leasefs.store.sqlite_wal import check_wal
 from leasefs.store.waiting import RealWaiter, Waiter
 from leasefs.store.witness import HeadWitness
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator, Sequence
 
-    from leasefs.store.port import Entry, Snapshot
+    from leasefs.store.port import Snapshot
 
 POLL_INTERVAL_S = 0.05
 """How often ``watch`` looks for the appends of other processes, when there may be any."""
 
 
-class SqliteStore:
+class SqliteStore(SqliteReading):
     """A ``Store`` in one file."""
 
     def __init__(
@@ -93,11 +93,6 @@ class SqliteStore:
             opened.pop_all()  # nothing failed: from here on, close() decides the order
         self._resources = self._in_closing_order(lock)
 
-    @property
-    def path(self) -> str:
-        """The real path of the ledger's file."""
-        return self._path
-
     def append(self, after_seq: int, data: Sequence[bytes]) -> int:
         """See ``Store.append``."""
         with self._write_lock, self._writing():
@@ -119,31 +114,6 @@ class SqliteStore:
             self._known_head = max(self._known_head, last_seq)
             self._changed.notify_all()
         return last_seq
-
-    def read(self, after_seq: int, limit: int) -> list[Entry]:
-        """See ``Store.read``."""
-        if after_seq < 0 or limit < 1:
-            raise ValueError(f"read(after_seq={after_seq}, limit={limit})")
-        with self._read_lock, self._reading():
-            head = sqlite_log.read_head(self._reader, self._path)
-            if after_seq >= head.seq:
-                return []
-            after = sqlite_log.start_after(self._reader, self._path, after_seq)
-            found = list(sqlite_log.read_events(self._reader, self._path, after, limit))
-            last_seq = found[-1].seq if found else after_seq
-            if len(found) < limit and last_seq != head.seq:
-                raise StoreCorrupt(self._path, f"event {last_seq + 1} is missing")
-            return found
-
-    def head(self) -> int:
-        """See ``Store.head``."""
-        with self._read_lock, self._reading():
-            return sqlite_log.read_head(self._reader, self._path).seq
-
-    def base(self) -> int:
-        """See ``Store.base``."""
-        with self._read_lock, self._reading():
-            return sqlite_log.read_base(self._reader, self._path).seq
 
     def watch(self, after_seq: int, timeout_s: float) -> int:
         """See ``Store.watch``. Polls for other processes' appends unless this store is exclusive."""
@@ -178,16 +148,6 @@ class SqliteStore:
             sqlite_drop.thin_snapshots(self._writer)
             self._commit()
 
-    def load_snapshot(self, upto_seq: int | None = None) -> Snapshot | None:
-        """See ``Store.load_snapshot``. A damaged one is logged and passed over."""
-        with self._read_lock, self._reading():
-            return sqlite_log.newest_snapshot(self._reader, self._path, upto_seq)
-
-    def snapshots(self) -> list[int]:
-        """See ``Store.snapshots``."""
-        with self._read_lock, self._reading():
-            return sqlite_log.snapshot_seqs(self._reader)[::-1]
-
     def drop(self, upto_seq: int, limit: int) -> int:
         """See ``Store.drop``. Pages that came free are given back while more than a quarter of the file is."""
         with self._write_lock, self._writing():
@@ -211,25 +171,6 @@ class SqliteStore:
         with self._write_lock, self._read_lock, translated(self._path):
             self._check_still_there()
             sqlite_drop.rebuild(self._writer)
-
-    def size_bytes(self) -> int:
-        """See ``Store.size_bytes``."""
-        with self._read_lock, self._reading():
-            return sqlite_drop.used_bytes(self._reader)
-
-    def verify(self) -> Verification:
-        """Check the whole file: every event, every snapshot, SQLite's own structure.
-
-        Reads all of it, on a connection of its own, so that appends and reads go on meanwhile.
-
-        Raises:
-            StoreUnavailable: the disk refused; damage is reported, not raised.
-            StoreClosed: after ``close``.
-        """
-        if self._closed:
-            raise StoreClosed
-        with translated(self._path), ExitStack() as opened:
-            return verify(self._connect(opened, for_writing=False), self._path)
 
     def close(self) -> None:
         """See ``Store.close``. Moves the WAL into the file, and lets go of the lock last."""
@@ -287,13 +228,6 @@ class SqliteStore:
             self._check_still_there()
             with sqlite_log.transaction(self._writer, "BEGIN IMMEDIATE"):
                 yield
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        if self._closed:
-            raise StoreClosed
-        with translated(self._path), sqlite_log.transaction(self._reader):
-            yield
 
     def _commit(self) -> None:
         with translated(self._path, committing=True):

@@ -78,14 +78,17 @@ def prepare(path: str, *, owned_before: bool) -> None:
     require_ledger(path)
 
 
-def connect(path: str, *, for_writing: bool) -> sqlite3.Connection:
+def connect(path: str, *, for_writing: bool, immutable: bool = False) -> sqlite3.Connection:
     """A connection set up for a ledger: WAL, every commit synced, nothing created, bytes for text.
+
+    `immutable` promises that nobody writes the file: then no lock and no index of a WAL is needed to read it.
 
     Raises:
         StoreUnavailable: the file system cannot hold a WAL.
     """
     connection = sqlite3.connect(
-        f"file:{quote(os.fsencode(path))}?mode={'rw' if for_writing else 'ro'}",
+        f"file:{quote(os.fsencode(path))}?mode={'rw' if for_writing else 'ro'}"
+        + "&immutable=1" * immutable,
         uri=True,
         isolation_level=None,
         check_same_thread=False,

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from leasefs.client import api
 from leasefs.client.clock import BoottimeClock
 from leasefs_cli.durations import Duration
 from leasefs_cli.intent_rows import say_intents
+from leasefs_cli.moments import at_option
 from leasefs_cli.place import view
 from leasefs_cli.printing import say_json, tell
 from leasefs_cli.teaching import everywhere_option, json_option, teaching_command
+
+if TYPE_CHECKING:
+    from leasefs_cli.moments import Point
 
 _LONGEST_S = 3650 * 86400.0
 
@@ -22,6 +28,7 @@ _LONGEST_S = 3650 * 86400.0
         ("leasefs intents --older 24h --all", "what was forgotten, anywhere"),
         ("leasefs intents --mine --state dirty", "what I have still to commit"),
         ("leasefs intents --lease L17 --json", "for a program"),
+        ("leasefs intents --at 4711", "what was uncommitted after that event"),
     ],
 )
 @everywhere_option
@@ -41,6 +48,7 @@ _LONGEST_S = 3650 * 86400.0
     metavar="DURATION",
     help="Only what has been so for at least this long.",
 )
+@at_option
 @json_option
 def command(
     everywhere: bool,
@@ -49,6 +57,7 @@ def command(
     lease: str | None,
     state: str | None,
     older_s: float,
+    at: Point | None,
     as_json: bool,
 ) -> None:
     """List changed paths until they have landed: whose, since when, and in which tree. Oldest first.
@@ -63,8 +72,15 @@ def command(
     if mine and seen.mount is None:
         raise click.UsageError("--mine needs a mount here; elsewhere give --agent NAME")
     whose = seen.mount.agent if mine and seen.mount else agent
-    said = seen.link.send(api.intents(seen.territory, agent=whose, lease=lease, state=state))
-    now_s = BoottimeClock().wall_s()
+    wanted = {"agent": whose, "lease": lease, "state": state}
+    if at is not None:
+        from leasefs_cli.past import past
+
+        said = past(seen, at, ("intents",), **wanted)
+        now_s = said["wall_s"]
+    else:
+        said = seen.link.send(api.intents(seen.territory, **wanted))
+        now_s = BoottimeClock().wall_s()
     found = [one for one in said["intents"] if now_s - one["first_wall_s"] >= older_s]
     unseen = said["total"] - len(said["intents"])
     if as_json:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from leasefs.client import api
 from leasefs_cli.lease_rows import say_leases
+from leasefs_cli.moments import at_option
 from leasefs_cli.place import view
 from leasefs_cli.printing import say_json
 from leasefs_cli.teaching import everywhere_option, json_option, teaching_command
+
+if TYPE_CHECKING:
+    from leasefs_cli.moments import Point
 
 
 @teaching_command(
@@ -17,12 +23,14 @@ from leasefs_cli.teaching import everywhere_option, json_option, teaching_comman
         ("leasefs leases", "who holds what in this repository"),
         ("leasefs leases --all", "in every repository that the ledger knows"),
         ("leasefs leases --mine", "only what this mount holds"),
+        ("leasefs leases --at 2h", "who held what two hours ago"),
     ],
 )
 @everywhere_option
 @click.option("--mine", is_flag=True, help="Only those of the mount here.")
+@at_option
 @json_option
-def command(everywhere: bool, mine: bool, as_json: bool) -> None:
+def command(everywhere: bool, mine: bool, at: Point | None, as_json: bool) -> None:
     """List held leases, oldest grant first.
 
     EXPIRES IN counts from the last use that the ledger heard of; KEPT BY is the process that uses the
@@ -32,7 +40,12 @@ def command(everywhere: bool, mine: bool, as_json: bool) -> None:
     and why, and which parts were delegated.
     """
     seen = view(everywhere=everywhere)
-    found = seen.link.send(api.leases(seen.territory))["leases"]
+    if at is not None:
+        from leasefs_cli.past import past
+
+        found = past(seen, at, ("leases",))["leases"]
+    else:
+        found = seen.link.send(api.leases(seen.territory))["leases"]
     if mine:
         session = seen.mount.session if seen.mount else ""
         found = [lease for lease in found if lease["session"] == session]

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasefs.client import api
+from leasefs_cli.moments import at_option
 from leasefs_cli.place import view
 from leasefs_cli.printing import say_json
 from leasefs_cli.teaching import everywhere_option, json_option, teaching_command
 from leasefs_cli.waiter_rows import say_waiters
+
+if TYPE_CHECKING:
+    from leasefs_cli.moments import Point
 
 
 @teaching_command(
@@ -14,11 +20,13 @@ from leasefs_cli.waiter_rows import say_waiters
     examples=[
         ("leasefs queue", "who waits for what in this repository"),
         ("leasefs queue --all --json", "in every repository, for a program"),
+        ("leasefs queue --at 14:30", "who waited for what at half past two"),
     ],
 )
 @everywhere_option
+@at_option
 @json_option
-def command(everywhere: bool, as_json: bool) -> None:
+def command(everywhere: bool, at: Point | None, as_json: bool) -> None:
     """List waiting claims in the order in which they will be served.
 
     POSITION counts the conflicting claims before one, so 1 is next; where the globs of a claim have different
@@ -33,7 +41,12 @@ def command(everywhere: bool, as_json: bool) -> None:
     as with freezes and admission.
     """
     seen = view(everywhere=everywhere)
-    found = seen.link.send(api.queue(seen.territory))["waiters"]
+    if at is not None:
+        from leasefs_cli.past import past
+
+        found = past(seen, at, ("waiters",))["waiters"]
+    else:
+        found = seen.link.send(api.queue(seen.territory))["waiters"]
     if as_json:
         say_json({"waiters": found})
     else:
