@@ -21,9 +21,12 @@ def read_secret(path: str, what: str) -> bytes:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise _unfit(path, what, f"cannot be read: {error.strerror}") from error
-    with open(fd, "rb") as file:
+    try:
         _require_private(path, what, os.fstat(fd))
-        content = file.read(LONGEST_SECRET_BYTES + 1)
+        with open(fd, "rb", closefd=False) as file:
+            content = file.read(LONGEST_SECRET_BYTES + 1)
+    finally:
+        os.close(fd)
     if len(content) > LONGEST_SECRET_BYTES:
         raise _unfit(path, what, f"is longer than {LONGEST_SECRET_BYTES} bytes")
     return content
