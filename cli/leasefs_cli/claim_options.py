@@ -8,9 +8,11 @@ from typing import Any, TypeVar
 
 import click
 
-from leasefs.core.lease import DEFAULT_TTL_S, MAX_TTL_S, MIN_TTL_S
-from leasefs_cli.durations import FOREVER, MAX_WAIT_S, Duration
+from leasefs.core.lease import MAX_TTL_S, MIN_TTL_S
+from leasefs.core.settings import MAX_WAIT_S
+from leasefs_cli.durations import FOREVER, Duration
 from leasefs_cli.priorities import Priority
+from leasefs_cli.setting_option import setting_option
 from leasefs_cli.teaching import TeachingCommand
 
 MAX_WITHIN_S = 3600.0
@@ -64,22 +66,24 @@ def _looks_like_number(text: str) -> bool:
     return bool(re.match(r"[-+.]?[0-9]", text))
 
 
-ttl_option = click.option(
+ttl_option = setting_option(
+    "claim.ttl_s",
     "--ttl",
     "ttl_s",
     type=Duration(MIN_TTL_S, MAX_TTL_S),
-    default=DEFAULT_TTL_S,
     metavar="DURATION",
-    help="How long the lease outlives its last use. Default 30m; 1s to 1d. A lease in use is renewed "
+    help="How long the lease outlives its last use. Default claim.ttl_s, else 30m; 1s to 1d. A lease in use is renewed "
     "by itself, however long the work takes.",
 )
 
-wait_option = click.option(
+wait_option = setting_option(
+    "claim.wait_s",
     "--wait",
     "wait_s",
-    type=Duration(1.0, MAX_WAIT_S),
+    type=Duration(0.0, MAX_WAIT_S),
     metavar="[DURATION]",
-    help="Queue instead of being refused, for at most DURATION; without one, until granted.",
+    help="Queue instead of being refused, for at most DURATION; without one, until granted. Default claim.wait_s, else 0s: "
+    "do not queue.",
 )
 
 shared_option = click.option(
@@ -90,13 +94,13 @@ literal_option = click.option(
     "--literal", is_flag=True, help="Take every GLOB for the plain name of a file or directory."
 )
 
-priority_option = click.option(
+priority_option = setting_option(
+    "claim.priority",
     "--priority",
     type=Priority(),
-    default="normal",
     metavar="CLASS|N",
     help="Place in the queue before arrival counts: human (100), urgent (20), normal (0), background (-20), or a "
-    "number from -100 to 100. `human` is for a person who waits at the keyboard: it implies --recall 0s and --wait.",
+    "number from -100 to 100. Default claim.priority, else normal. `human` is for a person who waits at the keyboard: it implies --recall 0s and --wait.",
 )
 
 recall_option = click.option(
@@ -115,7 +119,7 @@ note_option = click.option(
 agent_option = click.option(
     "--agent",
     metavar="NAME",
-    help="Who you are outside a mount. Default LEASEFS_AGENT, else USER@HOST.",
+    help="Who you are outside a mount. Default agent.name (LEASEFS_AGENT).",
 )
 
 

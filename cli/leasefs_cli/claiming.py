@@ -64,6 +64,8 @@ class WishOptions(TypedDict):
 def wish_of(globs: tuple[str, ...], options: WishOptions, *, upgrade: str = "") -> Wish:
     """The claim that was asked for, with what one option says of others: who recalls waits, a person recalls."""
     wish = Wish(globs, upgrade=upgrade, **options)
+    if wish.wait_s == 0.0:
+        wish = wish._replace(wait_s=None)
     if wish.priority >= HUMAN and wish.recall_within_s is None:
         wish = wish._replace(recall_within_s=0.0)
     if wish.recall_within_s is not None and wish.wait_s is None:

@@ -1,7 +1,7 @@
 """Who commits here, and whether what they commit lies under their leases: what the git hooks ask.
 
 In a mount the agent is the mount's, and the mount itself knows what it holds; the ledger is asked only about paths that
-the mount does not hold. Outside, the agent is $LEASEFS_AGENT, else that of the one mount of this very tree, else that of
+the mount does not hold. Outside, the agent is the setting `agent.name`, else that of the one mount of this very tree, else that of
 the one shell session that holds something here. Who is none of these (a person in their own clone) is only kept from
 committing what somebody holds.
 """
@@ -15,6 +15,7 @@ from leasefs.client import api
 from leasefs.client.api_mount import take_back
 from leasefs.client.blocking import Link
 from leasefs.client.find import live_mounts
+from leasefs.client.names import configured_agent
 from leasefs.client.understand import Roots
 from leasefs.core.errors import Denied, LeasefsError, LedgerUnavailable
 from leasefs.core.globs import parse_glob
@@ -96,7 +97,7 @@ def committer() -> Committer | None:
     tree = find_tree(None)
     if tree is None:
         return None
-    named = os.environ.get("LEASEFS_AGENT", "")
+    named = configured_agent()
     try:
         return _outside(tree, named)
     except Denied as error:

@@ -1,45 +1,15 @@
-"""Durations as people write them (`30m`, `1h30m`, `90s`, `45`) and as they read them.
-
-Parsing is strict: a duration that is misread keeps a lease too long or gives it up too early.
-"""
+"""Durations as people write them (`leasefs.core.durations`), as options, and as they read them."""
 
 from __future__ import annotations
 
-import itertools
-import re
 from typing import NoReturn
 
 import click
 
-SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+from leasefs.core.durations import LONGEST_TEXT, parse_duration_s
+
 FOREVER = "forever"
 """What a bare `--wait` means: without end."""
-
-MAX_WAIT_S = 7 * 86400.0
-
-# Compiled when the first duration is read: most commands read none, and all pay for their start.
-_PART = r"([0-9]+(?:\.[0-9]+)?)([dhms])"
-_PLAIN = r"[0-9]+(?:\.[0-9]+)?"
-_LONGEST_TEXT = 32
-
-
-def parse_duration_s(text: str) -> float:
-    """Seconds in `text`.
-
-    Raises:
-        ValueError: `text` is not a sequence of number and unit, largest unit first, each at most once.
-    """
-    if len(text) > _LONGEST_TEXT:
-        raise ValueError("too long")
-    if re.fullmatch(_PLAIN, text):
-        return float(text)
-    parts = re.findall(_PART, text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError("not a duration")
-    units = [SECONDS[unit] for _, unit in parts]
-    if any(left <= right for left, right in itertools.pairwise(units)):
-        raise ValueError("units out of order")
-    return sum(float(number) * SECONDS[unit] for number, unit in parts)
 
 
 def in_words(seconds: float) -> str:
@@ -76,7 +46,7 @@ class Duration(click.ParamType[float]):
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Seconds; `inf` for `FOREVER`. A usage error names what is accepted."""
-        if value == FOREVER:
+        if value in (FOREVER, float("inf")):
             return float("inf")
         try:
             seconds = (
@@ -96,7 +66,7 @@ class Duration(click.ParamType[float]):
         ctx: click.Context | None,
     ) -> NoReturn:
         shown = str(value)
-        shown = shown if len(shown) <= _LONGEST_TEXT else shown[:_LONGEST_TEXT] + "..."
+        shown = shown if len(shown) <= LONGEST_TEXT else shown[:LONGEST_TEXT] + "..."
         self.fail(
             f"{shown!r} {problem}: give {in_words(self.least_s)} to {in_words(self.greatest_s)}, "
             "written like 90s, 30m, 1h30m or plain seconds",

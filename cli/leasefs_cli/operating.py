@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from leasefs.client.names import configured_agent
 from leasefs.core.errors import InvalidRequest
 from leasefs_cli.mount_link import MountLink
 from leasefs_cli.own_claims import is_lease_id
@@ -38,7 +39,7 @@ def operator_here() -> Operator:
         return Operator(MountLink(found), found.agent)
     from leasefs.client.embedded import ledger_link
 
-    return Operator(ledger_link(), os.environ.get("LEASEFS_AGENT", ""))
+    return Operator(ledger_link(), configured_agent())
 
 
 def lease_id(name: str) -> str:
@@ -57,5 +58,5 @@ def governed_here() -> Governed:
         raise InvalidRequest(
             f"{os.getcwd()} is in no repository and no mount, so there is no territory to decide for; go to one"
         )
-    name = seen.mount.agent if seen.mount else os.environ.get("LEASEFS_AGENT", "")
+    name = seen.mount.agent if seen.mount else configured_agent()
     return Governed(seen.link, name, seen.territory, seen.roots)

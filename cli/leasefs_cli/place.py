@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.client.find import MountFound, find_mount, mounts_of, require_mount
+from leasefs.client.names import configured_agent
 from leasefs.client.understand import Roots
 from leasefs.core.errors import Denied, InvalidRequest, UnknownLease
 from leasefs_cli.mount_link import MountLink
@@ -70,7 +71,7 @@ def ground_here(agent: str | None = None, arguments: Sequence[str] = ()) -> Grou
     found = _mount_of(agent, arguments)
     if found is not None:
         return Ground(roots_of(found), lambda: _in_mount(found))
-    named = agent or os.environ.get("LEASEFS_AGENT", "")
+    named = agent or configured_agent()
     if not named:
         require_mount(os.getcwd())
     tree = _tree_here()
@@ -89,7 +90,7 @@ def holding_place(agent: str | None = None, arguments: Sequence[str] = ()) -> Pl
     found = _mount_of(agent, arguments)
     if found is not None:
         return _in_mount(found)
-    return _stored_shell(agent or os.environ.get("LEASEFS_AGENT"))
+    return _stored_shell(agent or configured_agent() or None)
 
 
 def view(path: str | None = None, *, everywhere: bool = False) -> View:

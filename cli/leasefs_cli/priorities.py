@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
-HUMAN = 100
-CLASSES = {"human": HUMAN, "urgent": 20, "normal": 0, "background": -20}
-LEAST, GREATEST = -100, 100
+from leasefs.core.settings import GREATEST_PRIORITY as GREATEST
+from leasefs.core.settings import LEAST_PRIORITY as LEAST
+from leasefs.core.settings import PRIORITIES as CLASSES
+
+HUMAN = CLASSES["human"]
 
 
 def name_of(priority: int) -> str:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from leasefs.client import api
+from leasefs.client.config import around
 from leasefs.client.paths import private_dir, state_dir
 from leasefs.core.errors import ChecksFailed, InvalidRequest
 from leasefs_cli.printing import tell
@@ -32,15 +33,15 @@ class Gate:
     """What the project at a place asks of a release."""
 
     def __init__(self, place: Place) -> None:
-        """Reads the project's file. Raises InvalidRequest if that cannot be understood."""
+        """Reads the settings of releases. Raises InvalidRequest if they cannot be understood."""
         self._place = place
         self._project = _project_of(place.roots.mountpoint)
 
     @property
     def require(self) -> str | None:
-        """What the changes under a lease must be by the file as it is now; None without one.
+        """What the changes under a lease must be by the settings as they are now; None if nothing is said.
 
-        The mount read the file when it began.
+        The mount read them when it began.
         """
         return (self._project.require or "committed") if self._project else None
 
@@ -96,14 +97,15 @@ class Gate:
 
 
 def _project_of(root: str) -> ProjectFile | None:
-    if not os.path.lexists(os.path.join(root, _PROJECT_FILE)):
+    outside = around()
+    if not (outside.below or outside.above or os.path.lexists(os.path.join(root, _PROJECT_FILE))):
         return None
     from leasefs.vcs.errors import VcsError
     from leasefs.vcs.project_file import read_project_file
 
     root_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        return read_project_file(root_fd, root)
+        return read_project_file(root_fd, root, outside)
     except VcsError as error:
         raise InvalidRequest(str(error)) from error
     finally:

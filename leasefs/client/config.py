@@ -10,33 +10,21 @@ read by who knows the tree (`leasefs.vcs.project_file`), and is put between what
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from leasefs.client.config_files import ConfigFile, forget, own_files
+from leasefs.client.config_files import forget, own_files
 from leasefs.core.errors import BadConfiguration, InvalidRequest
 from leasefs.core.layers import Around, Found, Layer, resolve
 from leasefs.core.setting import COMMAND_LINE, DEFAULT, ENVIRONMENT, REPOSITORY, USER
 from leasefs.core.settings import SETTINGS, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
 
     from leasefs.core.setting import Setting, Value
+    from leasefs.core.settings_file import Problem
 
 _T = TypeVar("_T", str, float, int, bool)
-
-
-class Trouble(NamedTuple):
-    """Something that is wrong with what is configured: `where` is a file, with its line, or a variable."""
-
-    where: str
-    key: str
-    line: int
-    words: str
-
-    def error(self) -> BadConfiguration:
-        """The failure of whoever needed it."""
-        return BadConfiguration(self.where, self.key, self.line, self.words)
 
 
 def found(name: str) -> Found:
@@ -102,66 +90,29 @@ def _shared(values: Mapping[str, Value]) -> dict[str, Value]:
     return {name: said for name, said in values.items() if REPOSITORY in SETTINGS[name].files}
 
 
-def where(name: str, place: str, repository: ConfigFile | None = None) -> str:
-    """Where the setting is said at a place: `/path/of/file:line`, a variable, or an option. "" for a default."""
-    if place == ENVIRONMENT:
-        return SETTINGS[name].variable
-    if place == COMMAND_LINE:
-        return f"-c {name}"
-    for file in (*own_files(), *filter(None, [repository])):
-        if file.place == place:
-            line = file.parsed.line_of(name)
-            return f"{file.path}:{line}" if line else file.path
-    return ""
-
-
 # -- layers ------------------------------------------------------------------------------------
-
-
-def layers(repository: ConfigFile | None = None) -> list[Layer]:
-    """All that is said, leaving out what is wrong: for who shows it. Never raises."""
-    files = [*own_files(), *filter(None, [repository])]
-    environment: dict[str, Value] = {}
-    for setting in SETTINGS.values():
-        try:
-            environment |= _of_environment(setting)
-        except BadConfiguration:
-            continue  # `troubles` tells
-    said = [Layer(file.place, file.parsed.said) for file in files]
-    return [*said, Layer(ENVIRONMENT, environment), Layer(COMMAND_LINE, _given)]
-
-
-def troubles(repository: ConfigFile | None = None) -> Iterator[Trouble]:
-    """All that is wrong with what is configured."""
-    for file in (*own_files(), *filter(None, [repository])):
-        yield from _troubles_of(file)
-    for setting in SETTINGS.values():
-        try:
-            _of_environment(setting)
-        except BadConfiguration as error:
-            yield Trouble(setting.variable, setting.name, 0, error.words)
-
-
-def _troubles_of(file: ConfigFile) -> Iterator[Trouble]:
-    for problem in file.parsed.problems:
-        at = f"{file.path}:{problem.line}" if problem.line else file.path
-        yield Trouble(at, problem.key, problem.line, problem.words)
 
 
 def _files_as_layers() -> list[Layer]:
     files = own_files()
     for file in files:
-        for trouble in _troubles_of(file):
-            raise trouble.error()
-    return [Layer(file.place, file.parsed.said) for file in files]
+        for problem in file.problems:
+            raise wrong_in(file.path, problem)
+    return [Layer(file.place, file.said) for file in files]
+
+
+def wrong_in(path_: str, problem: Problem) -> BadConfiguration:
+    """The failure of whoever needed the file at this path."""
+    where = f"{path_}:{problem.line}" if problem.line else path_
+    return BadConfiguration(where, problem.key, problem.line, problem.words)
 
 
 def _said_last(setting: Setting) -> list[Layer]:
-    return [Layer(ENVIRONMENT, _of_environment(setting)), Layer(COMMAND_LINE, _given)]
+    return [Layer(ENVIRONMENT, of_environment(setting)), Layer(COMMAND_LINE, _given)]
 
 
-def _of_environment(setting: Setting) -> dict[str, Value]:
-    """What the setting's variable says; an empty one says nothing."""
+def of_environment(setting: Setting) -> dict[str, Value]:
+    """What the setting's variable says; an empty one says nothing. Raises BadConfiguration."""
     said = os.environ.get(setting.variable, "").strip() if setting.variable else ""
     if not said:
         return {}
@@ -202,7 +153,12 @@ def give(wish: str) -> None:
     _texts[name] = said
 
 
-def given() -> dict[str, str]:
+def given() -> Layer:
+    """What was given."""
+    return Layer(COMMAND_LINE, dict(_given))
+
+
+def given_texts() -> dict[str, str]:
     """What was given, as text, for a process that is to go on from here (`give_all`)."""
     return dict(_texts)
 
@@ -228,9 +184,3 @@ def setting_named(name: str) -> Setting:
         hint = f"did you mean {near!r}?" if near else "`leasefs config show --all` lists them"
         raise InvalidRequest(f"no setting {name[:80]!r}: {hint}")
     return setting
-
-
-def unknown_variables(names: Iterable[str]) -> list[str]:
-    """Those of the environment's names that look like a setting's, and are none."""
-    known = {setting.variable for setting in SETTINGS.values()}
-    return sorted(name for name in names if name.startswith("LEASEFS_") and name not in known)

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.core.setting import SYSTEM, USER
-from leasefs.core.settings_file import NOTHING, Parsed, Problem, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from leasefs.core.setting import Value
+    from leasefs.core.settings_file import Parsed, Problem
 
 SYSTEM_FILE = "/etc/leasefs/config.toml"
 # Names another file in its place; "" for none. For trials, and for images that are put together elsewhere.
@@ -20,12 +25,21 @@ _LIMIT_BYTES = 1 << 16
 
 
 class ConfigFile(NamedTuple):
-    """A file of settings, there or not; `path` "" if there is none to look at."""
+    """A file of settings; `path` "" if there is none to look at, `parsed` None if it is not there."""
 
     place: str
     path: str
-    there: bool = False
-    parsed: Parsed = NOTHING
+    parsed: Parsed | None = None
+
+    @property
+    def said(self) -> Mapping[str, Value]:
+        """What it says, by setting."""
+        return self.parsed.said if self.parsed else {}
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with it."""
+        return self.parsed.problems if self.parsed else ()
 
 
 def config_home() -> str:
@@ -45,7 +59,7 @@ def user_path() -> str:
 
 
 def read_config_file(place: str, path: str) -> ConfigFile:
-    """What the file says. Never raises: what is wrong with it stands in `parsed.problems`."""
+    """What the file says. Never raises: what is wrong with it stands in `problems`."""
     if not path:
         return ConfigFile(place, path)
     try:
@@ -65,11 +79,15 @@ def read_config_file(place: str, path: str) -> ConfigFile:
         problem = f"is longer than {_LIMIT_BYTES >> 10} KiB"
     if problem:
         return _refused(place, path, problem)
-    return ConfigFile(place, path, there=True, parsed=parse(content, place))
+    from leasefs.core.settings_file import parse  # only who has such a file pays
+
+    return ConfigFile(place, path, parse(content, place))
 
 
 def _refused(place: str, path: str, problem: str) -> ConfigFile:
-    return ConfigFile(place, path, there=True, parsed=Parsed({}, (Problem("", 0, problem),)))
+    from leasefs.core.settings_file import Parsed, Problem
+
+    return ConfigFile(place, path, Parsed({}, (Problem("", 0, problem),)))
 
 
 def _unfit(found: os.stat_result, path: str) -> str:

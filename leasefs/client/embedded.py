@@ -13,7 +13,7 @@ import select
 import sys
 from typing import IO, TYPE_CHECKING
 
-from leasefs.client import paths
+from leasefs.client import config, paths
 from leasefs.client.address import parse_url
 from leasefs.client.blocking import Link
 from leasefs.client.clock import BoottimeClock, pause
@@ -34,7 +34,7 @@ _LONGEST_POLL_S = 1.0
 def ensure_ledger() -> str:
     """The address of a ledger that accepts connections, starting the embedded one if needed.
 
-    With LEASEFS_LEDGER set it is only that address; nothing is started or tried.
+    Where the setting `ledger.url` says one it is only that address; nothing is started or tried.
 
     Raises:
         LedgerUnavailable: if it cannot be started; the message has the last line of its log.
@@ -42,18 +42,19 @@ def ensure_ledger() -> str:
     """
     url, embedded = paths.ledger_url()
     if embedded:
-        _start_unless_running(url)
+        _start_unless_running(url, config.seconds("ledger.idle_s"))
     return url
 
 
 def ledger_link(credentials: Credentials | None = None, *, timeout_s: float = 10.0) -> Link:
     """A link to this user's ledger that starts the embedded one when nobody listens."""
     url, embedded = paths.ledger_url()
-    revive = (lambda: _start_unless_running(url)) if embedded else None
+    idle_s = config.seconds("ledger.idle_s")
+    revive = (lambda: _start_unless_running(url, idle_s)) if embedded else None
     return Link(url, credentials, timeout_s=timeout_s, revive=revive)
 
 
-def _start_unless_running(url: str) -> None:
+def _start_unless_running(url: str, idle_s: float) -> None:
     clock = BoottimeClock()
     deadline_s = clock.now_s() + START_TIMEOUT_S
     link = Link(url)
@@ -63,7 +64,7 @@ def _start_unless_running(url: str) -> None:
             return
         with _only_starter() as chosen:
             if chosen and not link.reachable():
-                if _start(url, deadline_s, clock):
+                if _start(_command(url, idle_s), deadline_s, clock):
                     return
                 in_vain += 1
         pause(min(_LONGEST_POLL_S, _POLL_S * 2 ** min(in_vain, 10)))
@@ -84,7 +85,7 @@ def _only_starter() -> Iterator[bool]:
         yield chosen
 
 
-def _start(url: str, deadline_s: float, clock: BoottimeClock) -> bool:
+def _start(command: list[str], deadline_s: float, clock: BoottimeClock) -> bool:
     """Start a ledger and wait for it. False if another one owns the store: its socket will come."""
     import subprocess  # 8 ms that only the command which starts a ledger pays
 
@@ -93,7 +94,7 @@ def _start(url: str, deadline_s: float, clock: BoottimeClock) -> bool:
         os.chmod(log.fileno(), 0o600)
         try:
             child = subprocess.Popen(
-                _command(parse_url(url).socket_path, ready_child),
+                [*command, "--ready-fd", str(ready_child)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -107,12 +108,12 @@ def _start(url: str, deadline_s: float, clock: BoottimeClock) -> bool:
         return _wait_until_ready(child, ready_end, deadline_s - clock.now_s())
 
 
-def _command(socket_path: str, ready_fd: int) -> list[str]:
+def _command(url: str, idle_s: float) -> list[str]:
     return [
         *(sys.executable, "-m", "leasefs.service", "--embedded"),
-        *("--socket", socket_path),
+        *("--socket", parse_url(url).socket_path),
         *("--store", paths.store_dir()),
-        *("--ready-fd", str(ready_fd)),
+        *("--idle-s", f"{idle_s:g}"),
     ]
 
 

@@ -9,6 +9,7 @@ import logging
 import sys
 from typing import Any
 
+from leasefs.client.config import give_all
 from leasefs.mount.daemon import run
 from leasefs.mount.launch import decode_config
 
@@ -26,6 +27,7 @@ def main() -> int:
     )
     with open(given.config_fd, "rb") as pipe:
         config = decode_config(pipe.read())
+    give_all(config.settings)
 
     def tell(outcome: dict[str, Any]) -> None:
         # Whoever started us may have left meanwhile; that is no reason to stop.

@@ -9,6 +9,7 @@ import trio
 
 from leasefs.client import names
 from leasefs.client.clock import BoottimeClock
+from leasefs.client.config import around
 from leasefs.client.embedded import ensure_ledger
 from leasefs.client.ids import new_credentials
 from leasefs.client.lessee import Identity, Lessee
@@ -83,7 +84,8 @@ async def _take_over(root_fd: int, header: Header) -> None:
     lessee = Lessee(identity, credentials, link, BoottimeClock())
     await lessee.open()
     try:
-        work = Work(root_fd, header.root, lessee, link, read_project_file(root_fd, header.root))
+        project = read_project_file(root_fd, header.root, around())
+        work = Work(root_fd, header.root, lessee, link, project)
         await work.recover()
         await work.end()
     finally:

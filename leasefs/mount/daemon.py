@@ -17,6 +17,7 @@ import trio
 
 import leasefs
 from leasefs.client.address import Address, parse_url
+from leasefs.client.config import around
 from leasefs.client.supervisor import supervisor
 from leasefs.core.errors import InvalidRequest, LeasefsError, NotMounted
 from leasefs.mount.agent_session import AgentSession, opened_session
@@ -154,7 +155,7 @@ def _look_at(options: MountOptions) -> _Tree:
     source = options.source
     root_fd = os.open(options.entry, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        project = read_project_file(root_fd, source)
+        project = read_project_file(root_fd, source, around())
         return _Tree(territory_of(root_fd, source).id, os.fstat(root_fd).st_uid, project)
     except VcsError as error:
         raise InvalidRequest(f"{source}: which territory it is cannot be told: {error}") from error

@@ -13,11 +13,14 @@ import select
 import subprocess
 import sys
 import threading
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from leasefs.client import paths
 from leasefs.client.names import fit_name
 from leasefs.core.errors import NotMounted, error_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # A mount waits for its ledger, for git's index and for the ignore rules of a large tree.
 START_TIMEOUT_S = 60.0
@@ -26,11 +29,12 @@ START_TIMEOUT_S = 60.0
 class MountConfig(NamedTuple):
     """What to mount, for whom. `mountpoint` equal to `source` mounts in place.
 
-    `ledger` is an address, or empty for this user's own (LEASEFS_LEDGER, else the embedded one).
+    `ledger` is an address, or empty for the one that is configured (`ledger.url`, else the embedded one).
     `fsmonitor` lets git ask the mount what changed; `redirects` serves scratch directories natively.
     `unleased` is what becomes of writes that no lease covers, one of `leasefs.core.unleased_policy.WORDS`, and `wait_s`
     how long they wait; empty and None leave it to `.leasefs.toml`. `on_recall` is run by a shell at each recall.
     `over_dead` mounts over a dead mount that is there, instead of refusing. `keep_leases` keeps them over a restart.
+    `settings` were given on the command line (`leasefs -c`), by name, as text.
     """
 
     source: str
@@ -47,6 +51,7 @@ class MountConfig(NamedTuple):
     on_recall: str = ""
     over_dead: bool = False
     keep_leases: bool = False
+    settings: Mapping[str, str] = {}
 
     def encode(self) -> bytes:
         """The bytes that `decode` reads."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from leasefs.client import api
+from leasefs.client.names import configured_agent
 from leasefs.core.errors import ClaimConflict, InvalidRequest, LeasefsError
 from leasefs.core.paths import shown, text
 from leasefs.vcs.errors import VcsError
@@ -45,7 +46,7 @@ def command(name: str, arguments: tuple[str, ...], as_json: bool) -> None:
     """Do what hook NAME does, with the ARGS that git gave it, at the top of the working tree.
 
     pre-commit and commit-msg look at what is staged. Each path must lie under an exclusive lease of the
-    committing agent: that of the mount here, else LEASEFS_AGENT. Outside any mount, and with no agent
+    committing agent: that of the mount here, else agent.name (LEASEFS_AGENT). Outside any mount, and with no agent
     named, only paths that somebody holds are refused.
 
     pre-push refuses nothing: it tells which paths the agent changed and did not commit.
@@ -100,13 +101,14 @@ def _judged(who: Committer) -> Verdict:
 
 def _add_trailers(who: Committer, verdict: Verdict, arguments: tuple[str, ...]) -> None:
     """Name the leases, where the project wants that."""
+    from leasefs.client.config import around
     from leasefs.vcs.project_file import read_project_file
     from leasefs.vcs.trailers import add_trailers
 
     root = who.roots.mountpoint
     root_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        wanted = read_project_file(root_fd, root).trailer
+        wanted = read_project_file(root_fd, root, around()).trailer
     finally:
         os.close(root_fd)
     if wanted:
@@ -153,6 +155,6 @@ def _advice(found: Sequence[Uncovered], who: Committer) -> str:
         steps.append(f"claim them (`leasefs claim {first}`)")
     if any(one.held is not None for one in found):
         steps.append(f"wait for them (`leasefs claim {first} --wait`)")
-    if not who.agent and not os.environ.get("LEASEFS_AGENT"):
+    if not who.agent and not configured_agent():
         steps.append("say which agent you are (LEASEFS_AGENT)")
     return ", or ".join(steps) + ", then commit again"

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from leasefs.client import config
 from leasefs.client.names import agent_name, harness_name
 from leasefs.core.errors import NotMounted, error_of
 from leasefs.core.unleased_policy import MAX_WAIT_S, WORDS
@@ -17,6 +18,7 @@ from leasefs_cli.detaching import cut_off
 from leasefs_cli.durations import Duration
 from leasefs_cli.exit_codes import DONE, UNEXPECTED
 from leasefs_cli.printing import printable, say, say_json, tell
+from leasefs_cli.setting_option import setting_option
 from leasefs_cli.teaching import json_option, teaching_command
 
 
@@ -48,16 +50,18 @@ from leasefs_cli.teaching import json_option, teaching_command
 @click.argument("source")
 @click.argument("mountpoint", required=False)
 @click.option(
-    "--agent", metavar="NAME", help="Whose mount it is. Default LEASEFS_AGENT, else USER@HOST."
+    "--agent",
+    metavar="NAME",
+    help="Whose mount it is. Default agent.name (LEASEFS_AGENT), else USER@HOST.",
 )
 @click.option(
     "--harness",
     metavar="NAME",
-    help="What the agent works with. Default LEASEFS_HARNESS, else told from the environment.",
+    help="What the agent works with. Default agent.harness (LEASEFS_HARNESS), else told from the environment.",
 )
-@click.option(
-    "--allow-other",
-    is_flag=True,
+@setting_option(
+    "mount.allow_other",
+    "--allow-other/--no-allow-other",
     help="Let other users in too; root always does. Needs user_allow_other in /etc/fuse.conf.",
 )
 @click.option(
@@ -66,16 +70,16 @@ from leasefs_cli.teaching import json_option, teaching_command
     help="End the agent's session that is live elsewhere. Its ground stays closed until its leases "
     "would have expired.",
 )
-@click.option(
-    "--no-fsmonitor",
-    is_flag=True,
-    help="Leave git's configuration alone. Else git asks the mount what changed, by core.fsmonitor and "
+@setting_option(
+    "mount.fsmonitor",
+    "--fsmonitor/--no-fsmonitor",
+    help="With --no-fsmonitor leave git's configuration alone. Else git asks the mount what changed, by core.fsmonitor and "
     "core.untrackedCache, which are set while it is mounted unless you set your own.",
 )
-@click.option(
-    "--no-redirects",
-    is_flag=True,
-    help="Serve everything through the mount. Else large directories that git ignores as a whole, and in "
+@setting_option(
+    "mount.redirects",
+    "--redirects/--no-redirects",
+    help="With --no-redirects serve everything through the mount. Else large directories that git ignores as a whole, and in "
     "place the git directory, are served natively where leasefs may mount (root): each is then a file "
     "system of its own, as `find -xdev` sees, and git run inside one asks for "
     "GIT_DISCOVERY_ACROSS_FILESYSTEM=1.",
@@ -87,21 +91,22 @@ from leasefs_cli.teaching import json_option, teaching_command
     help="What becomes of a write that no lease covers: deny refuses it; claim claims the path, or the region of "
     ".leasefs.toml around it, and gives it back soon after the last use; wait blocks the writer until a lease "
     "of this agent covers it, or up to a bound; claim+wait queues for the path; observe lets it pass and "
-    "reports it. Default: what .leasefs.toml says, else deny.",
+    "reports it. Default unleased.policy, which .leasefs.toml may say, else deny.",
 )
 @click.option(
     "--unleased-wait",
     "wait_s",
     metavar="TIME",
     type=Duration(0.0, MAX_WAIT_S),
-    help="How long such a write waits at most. Default: what .leasefs.toml says, else 1m.",
+    help="How long such a write waits at most. Default unleased.wait_s, which .leasefs.toml may say, else 1m.",
 )
-@click.option(
+@setting_option(
+    "mount.on_recall",
     "--on-recall",
     metavar="CMD",
     help="Run CMD in the mount, by `sh -c`, whenever a lease is recalled, for a minute at most. It finds "
     "LEASEFS_LEASE, LEASEFS_RECALL_BY, LEASEFS_RECALL_REASON and LEASEFS_RECALL_WITHIN_S (seconds; 0: writes have "
-    "stopped) in its environment. Default LEASEFS_ON_RECALL; nothing in the repository is ever run so.",
+    "stopped) in its environment. Default mount.on_recall (LEASEFS_ON_RECALL); nothing in the repository is ever run so.",
 )
 @click.option(
     "--over-dead",
@@ -109,9 +114,9 @@ from leasefs_cli.teaching import json_option, teaching_command
     help="Mount also where a dead mount is. Root mounts over it, so that the tree stays closed all the while; "
     "anyone else clears it first.",
 )
-@click.option(
-    "--keep-leases",
-    is_flag=True,
+@setting_option(
+    "mount.keep_leases",
+    "--keep-leases/--no-keep-leases",
     help="Keep leases over a restart: a stop by signal leaves them to run out instead of giving them back, and a mount "
     "claims again what its agent's last session still held. `leasefs unmount` gives them back all the same.",
 )
@@ -124,11 +129,11 @@ def command(
     harness: str | None,
     allow_other: bool,
     replace: bool,
-    no_fsmonitor: bool,
-    no_redirects: bool,
+    fsmonitor: bool,
+    redirects: bool,
     unleased: str | None,
     wait_s: float | None,
-    on_recall: str | None,
+    on_recall: str,
     over_dead: bool,
     keep_leases: bool,
     foreground: bool,
@@ -147,25 +152,26 @@ def command(
         raise click.BadParameter(
             "it is empty; name the directory of a working tree", param_hint="SOURCE"
         )
-    config = MountConfig(
+    wanted = MountConfig(
         source=os.path.abspath(source),
         mountpoint=os.path.abspath(mountpoint or source),
         agent=agent_name(agent),
         harness=harness_name(harness),
         replace=replace,
         allow_other=allow_other,
-        fsmonitor=not no_fsmonitor,
-        redirects=not no_redirects,
+        fsmonitor=fsmonitor,
+        redirects=redirects,
         unleased=unleased or "",
         wait_s=wait_s,
-        on_recall=os.environ.get("LEASEFS_ON_RECALL", "") if on_recall is None else on_recall,
+        on_recall=on_recall,
         over_dead=over_dead,
         keep_leases=keep_leases,
+        settings=config.given_texts(),
     )
-    _refuse_silent(config.mountpoint)
+    _refuse_silent(wanted.mountpoint)
     if foreground:
-        return _stay(config, as_json=as_json)
-    _report(start_mount(config), as_json=as_json)
+        return _stay(wanted, as_json=as_json)
+    _report(start_mount(wanted), as_json=as_json)
     return DONE
 
 
@@ -184,7 +190,7 @@ def _refuse_silent(mountpoint: str) -> None:
     cut_off(there, f"the daemon of {mountpoint} is gone, yet hangs in the kernel")
 
 
-def _stay(config: MountConfig, *, as_json: bool) -> int:
+def _stay(wanted: MountConfig, *, as_json: bool) -> int:
     """Serve in this process until told to stop."""
     import logging
 
@@ -201,7 +207,7 @@ def _stay(config: MountConfig, *, as_json: bool) -> int:
         else:
             refused.append(outcome["error"])
 
-    code = run(config, hear)
+    code = run(wanted, hear)
     if refused:
         raise error_of(refused[0]["code"], refused[0]["message"], refused[0]["details"])
     return DONE if code == 0 else UNEXPECTED

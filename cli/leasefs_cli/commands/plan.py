@@ -9,6 +9,7 @@ import click
 from leasefs_cli.claim_options import agent_option, ttl_option
 from leasefs_cli.printing import say_json
 from leasefs_cli.priorities import Priority
+from leasefs_cli.setting_option import setting_option
 from leasefs_cli.teaching import json_option, teaching_command
 
 if TYPE_CHECKING:
@@ -75,13 +76,13 @@ DEFAULT_COMMITS = 1000
     help="Claim a lease for each region: all of them in one step, or none.",
 )
 @ttl_option
-@click.option(
+@setting_option(
+    "claim.priority",
     "--priority",
     type=Priority(),
-    default="normal",
     metavar="CLASS|N",
-    help="Of the leases: claims of higher priority may recall them. human, urgent, normal (default), background, or "
-    "a number from -100 to 100.",
+    help="Of the leases: claims of higher priority may recall them. human, urgent, normal, background, or "
+    "a number from -100 to 100. Default claim.priority, else normal.",
 )
 @agent_option
 @json_option
