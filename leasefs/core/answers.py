@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from leasefs.core.lease import Mode
 from leasefs.core.records import Admission, Intent, Rescue
+from leasefs.core.roles import Role
 
 # A long queue on one path would otherwise be told once for each of its waiters.
 BLOCKERS_SHOWN = 16
@@ -178,6 +179,30 @@ class SessionAnswer(Struct, frozen=True):
     live: bool
     open_for_s: float
     seen_ago_s: float
+    identity: str = ""
+
+
+class AgentAnswer(Struct, frozen=True):
+    """An identity as anybody may see it. It may claim with `priority` at most; `sessions` are its live ones.
+
+    `used_ago_s` is since it was last heard of, None: never. `former_token_good_for_s` is there while the token before
+    the present one is good as well.
+    """
+
+    agent: str
+    role: Role
+    priority: int
+    added_ago_s: float
+    added_by: str
+    user: str = ""
+    uid: int | None = None
+    rotated_ago_s: float | None = None
+    rotated_by: str = ""
+    revoked_ago_s: float | None = None
+    revoked_by: str = ""
+    former_token_good_for_s: float | None = None
+    used_ago_s: float | None = None
+    sessions: tuple[str, ...] = ()
 
 
 class FreshAnswer(Struct, frozen=True):

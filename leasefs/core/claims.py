@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import blake2s
 from typing import TYPE_CHECKING
 
-from leasefs.core import admission
+from leasefs.core import admission, ceilings, entitled
 from leasefs.core.draft import Decision, Draft
 from leasefs.core.ending import expire, withdraw
 from leasefs.core.errors import (
@@ -51,8 +51,8 @@ MAX_PRIORITY = 100
 def session_of(state: State, session_id: str) -> Session:
     """The session, or SessionEnded."""
     session = state.sessions.get(session_id)
-    if session is None:
-        raise SessionEnded(session_id)
+    if session is None or session.revoked_by:
+        raise SessionEnded(session_id, "" if session is None else session.revoked_by)
     return session
 
 
@@ -82,6 +82,7 @@ def claim(draft: Draft, command: ClaimLease) -> Decision:
     before = answered_before(session, command.key, request)
     if before is not None:
         return draft.done(_remembered(draft, before))
+    entitled.check_claim(draft.state, session, command.priority, command.recall_within_s)
     _check_replaced(draft.state, command)
     wanted = Claim(
         id=f"L{draft.next_seq}",
@@ -109,6 +110,9 @@ def claim(draft: Draft, command: ClaimLease) -> Decision:
     found = obstacles(draft.state, wanted, draft.now_s)
     if found and not command.wait:
         return refuse(draft, wanted, conflict(wanted, found, draft.now_s))
+    too_many = ceilings.waiting(draft.state, session, command.most_waiting) if found else None
+    if too_many is not None:
+        return refuse(draft, wanted, too_many)
     return _place(draft, wanted, found, command.key, request)
 
 
@@ -285,11 +289,12 @@ def revoke(draft: Draft, command: RevokeLease) -> Decision:
     else:
         for id_ in with_children(draft.state, owned.id):
             if id_ in draft.state.leases:
-                _revoke_one(draft, draft.state.leases[id_], command.operator)
+                revoke_one(draft, draft.state.leases[id_], command.operator)
     return draft.done(_remembered(draft, owned.id))
 
 
-def _revoke_one(draft: Draft, lease: Lease, operator: str) -> None:
+def revoke_one(draft: Draft, lease: Lease, operator: str) -> None:
+    """End one lease, and leave alone what was carved out of it."""
     owned = lease.claim
     if lease.lapsed(draft.now_s) or owned.frozen_by:
         expire(draft, lease, f"revoked by {operator}")

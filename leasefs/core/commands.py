@@ -12,6 +12,7 @@ from leasefs.core.events import WriteRefused
 from leasefs.core.intents import ForeignChange, IntentKind, OnDirty, Outcome, Require, Unleased
 from leasefs.core.lease import DEFAULT_TTL_S, Mode
 from leasefs.core.records import Admission, Fresh, Rescue
+from leasefs.core.roles import Role
 
 
 class Command(Struct, frozen=True):
@@ -31,7 +32,8 @@ class OpenSession(Command, frozen=True):
 
     `predecessor_dead` is set by a server that has seen that the process behind the agent's present
     session no longer exists; `replace` ends a live one, whose ground stays closed until its leases
-    would have expired (P3).
+    would have expired (P3). `identity` is who asks, if the ledger knows it as one; it has `most_sessions` at most, 0
+    being no limit.
     """
 
     session: str
@@ -45,6 +47,8 @@ class OpenSession(Command, frozen=True):
     process: str = ""
     replace: bool = False
     predecessor_dead: bool = False
+    identity: str = ""
+    most_sessions: int = 0
 
 
 class EndSession(Command, frozen=True):
@@ -60,7 +64,8 @@ class ClaimLease(Command, frozen=True):
     With `recall_within_s` (and `wait`), holders of lower priority are asked to yield within so many seconds; 0 stops
     their writes at once. `replaces` names a shared lease of the session, given up when this is granted: an upgrade. The grant may
     be heard late, so whoever asks counts on the shared lease no more.
-    `share` is the part of the territory's files under the globs, as whoever asks counted, for a cap on it.
+    `share` is the part of the territory's files under the globs, as whoever asks counted, for a cap on it. With
+    `most_waiting` claims of its client in the queue already, it does not wait; 0 is no limit.
     """
 
     session: str
@@ -74,6 +79,7 @@ class ClaimLease(Command, frozen=True):
     recall_within_s: float | None = None
     replaces: str = ""
     share: float | None = None
+    most_waiting: int = 0
 
 
 class Region(Struct, frozen=True):
@@ -322,6 +328,39 @@ class RecordFresh(Command, frozen=True):
     fresh: Fresh
 
 
+class AddAgent(Command, frozen=True):
+    """An operator issues an identity. Its token was made by who asks: the ledger sees the hash alone.
+
+    `priority` None takes what its role usually has.
+    """
+
+    operator: str
+    name: str
+    role: Role
+    token_id: str
+    token_sha256: str
+    uid: int | None = None
+    user: str = ""
+    priority: int | None = None
+
+
+class RotateAgent(Command, frozen=True):
+    """An operator gives an identity another token; those before are good for `grace_s` more seconds."""
+
+    operator: str
+    name: str
+    token_id: str
+    token_sha256: str
+    grace_s: float = 0.0
+
+
+class RevokeAgent(Command, frozen=True):
+    """An operator ends an identity, and all that its sessions hold."""
+
+    operator: str
+    name: str
+
+
 class Tick(Command, frozen=True):
     """Time has passed: look at these leases and sessions, whose deadlines are due."""
 
@@ -353,5 +392,8 @@ AnyCommand = (
     | ReportRescue
     | DropRescue
     | RecordFresh
+    | AddAgent
+    | RotateAgent
+    | RevokeAgent
     | Tick
 )

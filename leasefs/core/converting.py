@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasefs.core import admission
+from leasefs.core import admission, entitled
 from leasefs.core.answers import RegionsAnswer
 from leasefs.core.claims import (
     answered_before,
@@ -84,6 +84,7 @@ def claim_regions(draft: Draft, command: ClaimRegions) -> Decision:
     before = answered_before(session, command.key, request)
     if before is not None:
         return draft.done(_answers(draft, before.split()))
+    entitled.check_claim(draft.state, session, command.priority)
     return _grant_all(draft, command, claims, request)
 
 

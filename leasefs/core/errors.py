@@ -46,6 +46,7 @@ class BadConfiguration(InvalidRequest):
     def __init__(self, where: str, key: str, line: int, words: str) -> None:
         """`where` is the file with its line, or the variable; `words` say what is wrong there."""
         super().__init__(f"{where}: {words}", where=where, key=key, line=line)
+        self.where = where
         self.words = words
 
 
@@ -111,7 +112,7 @@ class ClaimConflict(LeasefsError):
 
 
 class OverCap(LeasefsError):
-    """The claim is more than its territory's admission lets one agent have."""
+    """It is more than one agent may have by its territory's admission, or one client by the ledger's limits."""
 
     code = "over-cap"
 

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from leasefs.core.event_base import Event as Event
+from leasefs.core.identity_events import AgentAdded as AgentAdded
+from leasefs.core.identity_events import AgentRevoked as AgentRevoked
+from leasefs.core.identity_events import AgentRotated as AgentRotated
 from leasefs.core.intents import ForeignChange, Outcome, Unleased
 from leasefs.core.records import (
     Admission,
@@ -20,10 +24,6 @@ from leasefs.core.records import (
     Rescue,
     Session,
 )
-
-
-class Event(Struct, frozen=True, tag_field="type"):
-    """Base of all events."""
 
 
 class LedgerStarted(Event, frozen=True, tag="ledger-started"):
@@ -357,6 +357,9 @@ AnyEvent = (
     | Rescued
     | RescueDropped
     | FreshRecorded
+    | AgentAdded
+    | AgentRotated
+    | AgentRevoked
 )
 
 

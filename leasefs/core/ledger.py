@@ -16,8 +16,8 @@ Where each rule stands: who stands before whom, `queue`; that nobody waits for e
 `estimating`; claims and revocations, `claims`; the grant itself, `granting`; upgrade, downgrade and many at once,
 `converting`; recall and what comes back after it, `recalling`; parts given to others, `delegating`; limits and caps,
 `admission`; what operators decide, `operating`; giving back and its gate, `releasing`; sessions, `sessions`; heartbeats and deadlines, `renewal`; what mounts report of their trees,
-`reports`; rescues, `rescues`; what a new holder is told, `inheriting`; successes of checks, `fresh`; exact
-overlap, `overlap`; the write check that mounts make without the ledger, `policy`.
+`reports`; rescues, `rescues`; what a new holder is told, `inheriting`; successes of checks, `fresh`;
+who is known to the ledger, `identities`, and what that entitles to, `entitled`; exact overlap, `overlap`; the write check that mounts make without the ledger, `policy`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from leasefs.core import (
     converting,
     delegating,
     fresh,
+    identities,
     operating,
     recalling,
     releasing,
@@ -38,6 +39,7 @@ from leasefs.core import (
     sessions,
 )
 from leasefs.core.commands import (
+    AddAgent,
     AnyCommand,
     AskForTime,
     ClaimLease,
@@ -57,7 +59,9 @@ from leasefs.core.commands import (
     ReportIntents,
     ReportRefusals,
     ReportRescue,
+    RevokeAgent,
     RevokeLease,
+    RotateAgent,
     SetAdmission,
     SetHold,
     SettleIntents,
@@ -98,6 +102,9 @@ _DECIDERS: dict[type[Command], Callable[[Draft, Any], Decision]] = {
     ReportRescue: rescues.report_rescue,
     DropRescue: rescues.drop_rescue,
     RecordFresh: fresh.record_fresh,
+    AddAgent: identities.add_agent,
+    RotateAgent: identities.rotate_agent,
+    RevokeAgent: identities.revoke_agent,
     Tick: renewal.tick,
 }
 

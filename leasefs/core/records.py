@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from leasefs.core.intents import IntentKind, IntentState
 from leasefs.core.lease import Mode
+from leasefs.core.roles import Role
 
 __all__ = [
     "Admission",
@@ -18,11 +19,13 @@ __all__ = [
     "Fresh",
     "HandOff",
     "Holder",
+    "Identity",
     "Intent",
     "Lease",
     "Recall",
     "Rescue",
     "Session",
+    "Token",
     "Tree",
     "replace",
 ]
@@ -56,7 +59,8 @@ class Session(Struct, frozen=True):
 
     `process` identifies the process behind it (boot, pid namespace, pid, start time), empty if there is
     none. `answered` are its last requests that acted, `fenced` its last leases that ended against its will
-    with the reason, so that it can be told why (P10).
+    with the reason, so that it can be told why (P10). `identity` is the one that opened it, which is the agent's own;
+    empty if a user did who needs none. `revoked_by` ended that: then the session may only give up what it holds.
     """
 
     id: str
@@ -72,6 +76,49 @@ class Session(Struct, frozen=True):
     process: str = ""
     answered: tuple[Answered, ...] = ()
     fenced: tuple[tuple[str, str], ...] = ()
+    identity: str = ""
+    revoked_by: str = ""
+
+
+class Token(Struct, frozen=True):
+    """What is kept of a token (`leasefs.core.tokens`). `good_until_s` is set once another one took its place."""
+
+    id: str
+    sha256: str
+    issued_at_s: float
+    good_until_s: float | None = None
+
+    def is_good(self, now_s: float) -> bool:
+        """Whether it may be used now, if its identity may."""
+        return self.good_until_s is None or now_s < self.good_until_s
+
+
+class Identity(Struct, frozen=True):
+    """Somebody whom the ledger knows by a token, or by a local user's id.
+
+    `uid` is that of the one local user whom it belongs to, if any, and `user` how that was called when it was added. It
+    may claim with `priority` at most. `tokens` are its last ones, oldest first, so that who shows one that is over can be
+    told why. A revoked one is kept until another of its name takes its place. `opened_at_s` is when it opened a session last.
+    """
+
+    name: str
+    role: Role
+    priority: int
+    tokens: tuple[Token, ...]
+    added_at_s: float
+    added_by: str
+    uid: int | None = None
+    user: str = ""
+    rotated_at_s: float | None = None
+    rotated_by: str = ""
+    revoked_at_s: float | None = None
+    revoked_by: str = ""
+    opened_at_s: float | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether nobody has revoked it."""
+        return self.revoked_at_s is None
 
 
 class Admission(Struct, frozen=True):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from leasefs.core.answers import Done, HeartbeatAnswer, LostLease, RenewedLease
 from leasefs.core.claims import renewal_of, session_of
 from leasefs.core.ending import expire, withdraw
+from leasefs.core.errors import SessionEnded as SessionGone
 from leasefs.core.events import (
     Lapsed,
     LedgerStarted,
@@ -40,9 +41,13 @@ def start_ledger(draft: Draft, command: StartLedger) -> Decision:
 
 def heartbeat(draft: Draft, command: Heartbeat) -> Decision:
     """Renew what can be renewed and say what is lost; a lapsed lease comes back if it is free."""
-    session = session_of(draft.state, command.session)
+    session = draft.state.sessions.get(command.session)
+    if session is None:
+        raise SessionGone(command.session)
     for lease_id in dict.fromkeys(command.dropped):
         _drop(draft, session, lease_id)
+    if session.revoked_by:
+        return _last_words(draft, session, command)
     renewals: list[Renewal] = []
     lost: list[LostLease] = []
     for beat in {beat.lease: beat for beat in command.renew}.values():
@@ -59,6 +64,15 @@ def heartbeat(draft: Draft, command: Heartbeat) -> Decision:
         is_live_again(draft, lease_id)
     renewed = tuple(_renewed(draft, item) for item in renewals)
     return draft.done(HeartbeatAnswer(renewed, tuple(lost)))
+
+
+def _last_words(draft: Draft, session: Session, command: Heartbeat) -> Decision:
+    """Of a session whose identity was revoked: it learns that it has lost all, and is over when it has dropped it."""
+    reason = f"revoked by {session.revoked_by}"
+    if session.id not in draft.state.of_session:
+        draft.emit(SessionEnded(session.id, session.agent, f"its identity was {reason}"))
+    lost = tuple(LostLease(beat.lease, reason) for beat in command.renew)
+    return draft.done(HeartbeatAnswer((), lost))
 
 
 def _renewed(draft: Draft, item: Renewal) -> RenewedLease:
@@ -171,8 +185,13 @@ def _quiet_session(draft: Draft, session: Session) -> None:
     for claim in waiting:
         settle(draft, claim.territory, globs_of(claim.globs))
     silent_s = draft.now_s - session.seen_at_s
-    if silent_s >= KEEP_LAPSED_S and session.id not in draft.state.of_session:
-        draft.emit(SessionEnded(session.id, session.agent, "silent for long"))
+    over = (
+        "silent for long"
+        if silent_s >= KEEP_LAPSED_S
+        else session.revoked_by and "its identity was revoked"
+    )
+    if over and session.id not in draft.state.of_session:
+        draft.emit(SessionEnded(session.id, session.agent, over))
 
 
 def lease_due_at_s(state: State, lease_id: str) -> float | None:
@@ -193,4 +212,7 @@ def session_due_at_s(state: State, session_id: str, now_s: float) -> float | Non
         return None
     if is_live(session, now_s):
         return session.seen_at_s + SESSION_TTL_S
-    return max(session.seen_at_s + KEEP_LAPSED_S, now_s + SESSION_TTL_S)
+    look_again_s = now_s + SESSION_TTL_S
+    return (
+        look_again_s if session.revoked_by else max(session.seen_at_s + KEEP_LAPSED_S, look_again_s)
+    )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from leasefs.core import ceilings, entitled
 from leasefs.core.answers import Done
 from leasefs.core.claims import session_of
 from leasefs.core.ending import expire, withdraw
 from leasefs.core.errors import AgentBusy, Denied, InvalidRequest
+from leasefs.core.errors import SessionEnded as SessionGone
 from leasefs.core.events import SessionEnded, SessionOpened
 from leasefs.core.globs import globs_of
 from leasefs.core.granting import settle
@@ -42,12 +44,15 @@ def is_territory(text: str) -> bool:
 def open_session(draft: Draft, command: OpenSession) -> Decision:
     """Open a session unless the agent has a live one in this territory."""
     _check(command)
+    entitled.check_opening(draft.state, command)
     same = draft.state.sessions.get(command.session)
     if same is not None:
-        if same.secret_sha256 != command.secret_sha256:
+        if same.secret_sha256 != command.secret_sha256 or same.identity != command.identity:
             raise Denied(f"session {command.session} exists and has another secret")
+        session_of(draft.state, same.id)
         return draft.done(session_answer(same, draft.now_s))
     _clear_predecessor(draft, command)
+    ceilings.check_sessions(draft.state, command.identity, command.most_sessions)
     session = Session(
         id=command.session,
         secret_sha256=command.secret_sha256,
@@ -60,6 +65,7 @@ def open_session(draft: Draft, command: OpenSession) -> Decision:
         opened_at_s=draft.now_s,
         seen_at_s=draft.now_s,
         process=command.process,
+        identity=command.identity,
     )
     draft.emit(SessionOpened(session))
     return draft.done(session_answer(session, draft.now_s))
@@ -104,7 +110,10 @@ def _clear_predecessor(draft: Draft, command: OpenSession) -> None:
 
 def end_session(draft: Draft, command: EndSession) -> Decision:
     """End a session by its own wish: everything it held is free at once."""
-    _finish(draft, session_of(draft.state, command.session), command.reason)
+    session = draft.state.sessions.get(command.session)
+    if session is None:
+        raise SessionGone(command.session)
+    _finish(draft, session, command.reason)
     return draft.done(Done())
 
 

@@ -14,7 +14,7 @@ from immutables import Map
 from msgspec import Struct, field
 
 from leasefs.core import events as ev
-from leasefs.core import fresh, leftovers, scheduling
+from leasefs.core import fresh, identifying, leftovers, scheduling
 from leasefs.core.globs import globs_of
 from leasefs.core.holds import with_hold
 from leasefs.core.index import GlobIndex
@@ -25,6 +25,7 @@ from leasefs.core.records import (
     Claim,
     Fresh,
     HandOff,
+    Identity,
     Lease,
     Rescue,
     Session,
@@ -50,7 +51,8 @@ class State(Struct, frozen=True):
     that were recalled, `children` those that were carved out of a lease; `exclusive` counts the live exclusive leases
     of a territory, and `admission` is how many it may have. `rescues` are kept by territory and id, and `notes`
     wait for the next holder of overlapping ground, by territory and lease; `rescued` and `noted` index their
-    globs. `fresh` has the last success of each check, by territory and key.
+    globs. `fresh` has the last success of each check, by territory and key. `identities` are by name, and `by_token` and
+    `by_uid` say whose a token's id or a local user is.
     """
 
     seq: int = 0
@@ -73,6 +75,9 @@ class State(Struct, frozen=True):
     recalled: Map[str, None] = field(default_factory=Map)
     children: Map[str, Map[str, None]] = field(default_factory=Map)
     exclusive: Map[str, int] = field(default_factory=Map)
+    identities: Map[str, Identity] = field(default_factory=Map)
+    by_token: Map[str, str] = field(default_factory=Map)
+    by_uid: Map[int, str] = field(default_factory=Map)
 
     def rescues_of(self, territory: str) -> Map[str, Rescue]:
         """The rescues of a territory, by id."""
@@ -115,6 +120,8 @@ def _ledger_started(state: State, event: ev.LedgerStarted, recorded: ev.Recorded
 
 def _session_opened(state: State, event: ev.SessionOpened, recorded: ev.Recorded) -> State:
     session = event.session
+    if session.identity:
+        state = identifying.opened(state, session.identity, recorded.at_s)
     return replace(
         state,
         sessions=state.sessions.set(session.id, session),
@@ -322,4 +329,7 @@ _CHANGES: dict[type[ev.Event], Callable[[State, Any, ev.Recorded], State]] = {
     ev.Rescued: leftovers.rescued,
     ev.RescueDropped: leftovers.rescue_dropped,
     ev.FreshRecorded: fresh.fresh_recorded,
+    ev.AgentAdded: identifying.agent_added,
+    ev.AgentRotated: identifying.agent_rotated,
+    ev.AgentRevoked: identifying.agent_revoked,
 }

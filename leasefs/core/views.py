@@ -46,8 +46,8 @@ class WantedIntents(NamedTuple):
 
 
 def is_live(session: Session, now_s: float) -> bool:
-    """Whether the session was heard of lately. A silent one may come back (P5)."""
-    return now_s - session.seen_at_s < SESSION_TTL_S
+    """Whether the session was heard of lately. A silent one may come back (P5), one whose identity was revoked may not."""
+    return not session.revoked_by and now_s - session.seen_at_s < SESSION_TTL_S
 
 
 def lease_answer(state: State, lease_id: str, now_s: float) -> LeaseAnswer:
@@ -258,6 +258,7 @@ def session_answer(session: Session, now_s: float) -> SessionAnswer:
         live=is_live(session, now_s),
         open_for_s=now_s - session.opened_at_s,
         seen_ago_s=now_s - session.seen_at_s,
+        identity=session.identity,
     )
 
 

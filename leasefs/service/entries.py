@@ -113,6 +113,11 @@ def record_again(entry: Entry) -> Record:
     )
 
 
+def wall_of(entry: Entry) -> float:
+    """What the wall clock said then, in seconds since the epoch. Raises UnknownEvent."""
+    return _stored(entry).wall_s
+
+
 def _stored(entry: Entry) -> StoredEvent:
     try:
         return _reader.read(entry.data)
@@ -137,7 +142,7 @@ def _whose(event: AnyEvent, before: State, after: State) -> tuple[str, str]:
         return event.territory, event.session
     if isinstance(event, ev.FreshRecorded):
         return event.fresh.territory, ""
-    if isinstance(event, ev.LedgerStarted):
+    if isinstance(event, ev.LedgerStarted | ev.AgentAdded | ev.AgentRotated | ev.AgentRevoked):
         return "", ""
     if isinstance(event, ev.AdmissionSet):
         return event.territory, ""

@@ -17,6 +17,7 @@ from leasefs.service import wire_json
 
 if TYPE_CHECKING:
     from leasefs.core.records import Session
+    from leasefs.service.auth import Principal
 
 T = TypeVar("T")
 Headers = list[tuple[bytes, bytes]]
@@ -60,22 +61,31 @@ class Disconnected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Whose connection this is (unix(7), SO_PEERCRED), and how to cut it off at once."""
+    """Whose connection this is, and how to cut it off at once.
 
-    uid: int
-    pid: int
+    `uid` and `pid` are the kernel's word (unix(7), SO_PEERCRED), None over TCP; `address` is where a TCP one comes from.
+    """
+
+    uid: int | None
+    pid: int | None
     abort: Callable[[], None]
+    address: str = ""
 
 
 @dataclass(slots=True)
 class Call:
-    """One request: `params` are the path's parts in braces; `session` is who was authenticated."""
+    """One request: `params` are the path's parts in braces; `who` asks, by the secret of `session` if there is one.
+
+    `route` is the template of its path, once that is found.
+    """
 
     params: dict[str, str]
     connection: Connection
     headers: Headers
     receive: Receive
     session: Session | None = None
+    who: Principal | None = None
+    route: str = ""
 
     def header(self, name: bytes) -> bytes | None:
         """The value of the header `name`, given in lower case; None if there is none."""
@@ -91,6 +101,13 @@ class Call:
             raise LookupError("this route does not authenticate sessions")
         return self.session
 
+    @property
+    def principal(self) -> Principal:
+        """Who asks, on routes that do not serve just anybody."""
+        if self.who is None:
+            raise LookupError("this route does not ask who calls")
+        return self.who
+
 
 @dataclass(slots=True)
 class Answer:
@@ -103,9 +120,15 @@ class Answer:
 
 @dataclass(slots=True)
 class EventStream:
-    """A response without an end: `chunks` are sent as they come (text/event-stream, WHATWG HTML 9.2)."""
+    """A response without an end: `chunks` are sent as they come (text/event-stream, WHATWG HTML 9.2).
+
+    `place` is held until it is over.
+    """
 
     chunks: AsyncGenerator[bytes, None]
+    place: contextlib.AbstractContextManager[object] = field(
+        default_factory=contextlib.nullcontext
+    )
 
 
 def json_answer(status: int, value: object) -> Answer:

@@ -31,7 +31,9 @@ def route(described: tuple[Route[Any, Any], ...]) -> Route[Any, Any]:
     async def openapi(ledger: Ledger, call: Call, body: Body, query: Query) -> Answer:
         return answer
 
-    own: Route[Any, Any] = Route("GET", "/openapi.json", openapi, "This description", {200: dict})
+    own: Route[Any, Any] = Route(
+        "GET", "/openapi.json", openapi, "This description", {200: dict}, auth=Auth.ANYBODY
+    )
     answer = json_answer(200, document((*described, own)))
     return own
 
@@ -167,7 +169,12 @@ def _refusals(one: Route[Any, Any], schemas: dict[Any, Any]) -> dict[str, Any]:
 
 def _path_parameters(one: Route[Any, Any]) -> list[dict[str, Any]]:
     return [
-        {"name": part[1:-1], "in": "path", "required": True, "schema": {"type": "string"}}
+        {
+            "name": part[1:-1],
+            "in": "path",
+            "required": True,
+            "schema": {"type": "string", "minLength": 1},
+        }
         for part in one.path.split("/")
         if part.startswith("{")
     ]

@@ -6,9 +6,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from leasefs.core.answers import FreshAnswer, IntentAnswer, LeaseAnswer, SessionAnswer
+from leasefs.core.answers import AgentAnswer, FreshAnswer, IntentAnswer, LeaseAnswer, SessionAnswer
 from leasefs.core.events import AnyEvent
 from leasefs.core.records import Rescue
+from leasefs.core.roles import Role
 
 
 class Sessions(Struct, frozen=True):
@@ -52,6 +53,22 @@ class Rescues(Struct, frozen=True):
     """Rescues, newest first."""
 
     rescues: list[Rescue]
+
+
+class Agents(Struct, frozen=True):
+    """Identities, by name."""
+
+    agents: list[AgentAnswer]
+
+
+class WhoAmI(Struct, frozen=True):
+    """Whom the ledger takes the caller for; `identity` is empty for its own user and root, `session` without one's secret."""
+
+    name: str
+    role: Role
+    identity: str = ""
+    session: str = ""
+    priority: int | None = None
 
 
 class HistoryItem(Struct, frozen=True):

@@ -25,6 +25,7 @@ Line = Annotated[str, Meta(max_length=16_384)]
 SmallInt = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Pid = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+OnBehalfOf = Annotated[str, Meta(max_length=256)]
 Secret = Annotated[str, Meta(min_length=32, max_length=256)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 WallTime = Annotated[float, Meta(ge=-1e12, le=1e12)]
@@ -48,8 +49,10 @@ class OpenBody(Body, frozen=True):
     process: Name = ""
     replace: bool = False
 
-    def command(self, secret_sha256: str, *, predecessor_dead: bool) -> OpenSession:
-        """The command."""
+    def command(
+        self, secret_sha256: str, *, predecessor_dead: bool, identity: str = ""
+    ) -> OpenSession:
+        """The command of `identity`, if who asks is one."""
         return OpenSession(
             session=self.session,
             secret_sha256=secret_sha256,
@@ -62,6 +65,7 @@ class OpenBody(Body, frozen=True):
             process=self.process,
             replace=self.replace,
             predecessor_dead=predecessor_dead,
+            identity=identity,
         )
 
 
@@ -119,7 +123,7 @@ class HeartbeatBody(Body, frozen=True):
 class RevokeBody(Body, frozen=True):
     """`by` says in words on whose behalf the operator acts."""
 
-    by: Annotated[str, Meta(max_length=256)] = ""
+    by: OnBehalfOf = ""
 
 
 class RefusalBody(Body, frozen=True):

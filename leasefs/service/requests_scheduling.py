@@ -20,11 +20,10 @@ from leasefs.core.commands import (
 from leasefs.core.intents import OnDirty
 from leasefs.core.lease import DEFAULT_TTL_S, Mode
 from leasefs.core.records import Admission
-from leasefs.service.requests import Body, Line, Name, Query, Share, SmallInt
+from leasefs.service.requests import Body, Line, Name, OnBehalfOf, Query, Share, SmallInt
 
 MAX_REGIONS = 512
 
-OnBehalfOf = Annotated[str, Meta(max_length=256)]
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 

@@ -21,12 +21,14 @@ BATCH_BODY_BYTES = 8192 * KIB
 
 
 class Auth(Enum):
-    """Who may call: anybody who may connect, a session by its secret, or an operator by their uid.
+    """Who may call: anybody who can connect; whoever is known, to read; who may have sessions; one by its secret; an operator.
 
-    EITHER is a session if its secret is sent, and else an operator.
+    EITHER is a session if its secret is sent, and else an operator. `leasefs.service.auth` tells who is who.
     """
 
-    PEER = "peer"
+    ANYBODY = "anybody"
+    PEER = "observer"
+    AGENT = "agent"
     SESSION = "session"
     OPERATOR = "operator"
     EITHER = "session or operator"
@@ -34,7 +36,10 @@ class Auth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Route(Generic[B, Q]):
-    """One operation. `answers` maps a status to the struct of its body (None: not JSON)."""
+    """One operation. `answers` maps a status to the struct of its body (None: not JSON).
+
+    One that `beats` keeps leases alive, and has a pace of its own (`leasefs.service.limits`).
+    """
 
     method: str
     path: str
@@ -49,6 +54,7 @@ class Route(Generic[B, Q]):
     example: object = None
     example_answers: Mapping[int, object] = field(default_factory=dict)
     streams: bool = False
+    beats: bool = False
 
 
 class Router:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from leasefs import __version__
 from leasefs.core import protocol
+from leasefs.core.exposition import CONTENT_TYPE
 from leasefs.core.views import is_live
-from leasefs.service.exchange import Answer, Call, json_answer
+from leasefs.service.exchange import Answer, Call, HttpProblem, json_answer
 from leasefs.service.replies import Status
-from leasefs.service.routes import Route
+from leasefs.service.routes import Auth, Route
 
 if TYPE_CHECKING:
     from leasefs.service.context import Ledger
@@ -42,8 +43,17 @@ async def status(ledger: Ledger, call: Call, body: Body, query: Query) -> Answer
 
 
 async def healthz(ledger: Ledger, call: Call, body: Body, query: Query) -> Answer:
-    """The loop turns."""
+    """Whether the ledger can do what it is for."""
+    problem = await ledger.health.problem()
+    if problem:
+        raise HttpProblem(503, "unavailable", problem)
     return Answer(200, b"ok\n", [(b"content-type", b"text/plain; charset=utf-8")])
+
+
+async def metrics(ledger: Ledger, call: Call, body: Body, query: Query) -> Answer:
+    """Numbers for a monitor."""
+    text = ledger.meters.text(ledger.writer).encode()
+    return Answer(200, text, [(b"content-type", CONTENT_TYPE.encode("ascii"))])
 
 
 _STATUS = {
@@ -72,5 +82,14 @@ ROUTES: tuple[Route[Any, Any], ...] = (
         {200: Status},
         example_answers={200: _STATUS},
     ),
-    Route("GET", "/healthz", healthz, "Answers `ok` while the server lives", {200: None}),
+    Route(
+        "GET",
+        "/healthz",
+        healthz,
+        "Answers `ok` while requests are taken and the log can be written to, else 503 and why not",
+        {200: None},
+        auth=Auth.ANYBODY,
+        refusals=("unavailable",),
+    ),
+    Route("GET", "/metrics", metrics, "Numbers for Prometheus, in its text format", {200: None}),
 )

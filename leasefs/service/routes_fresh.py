@@ -7,18 +7,30 @@ from typing import TYPE_CHECKING, Any
 from leasefs.core import fresh
 from leasefs.core.answers import FreshAnswer
 from leasefs.core.commands import RecordFresh
+from leasefs.core.errors import Denied
+from leasefs.core.records import replace
 from leasefs.service.exchange import Answer, Call, json_answer
 from leasefs.service.replies import Successes
 from leasefs.service.requests import Body, FreshBody, FreshQuery, Query
-from leasefs.service.routes import Route
+from leasefs.service.routes import Auth, Route
 
 if TYPE_CHECKING:
     from leasefs.service.context import Ledger
 
 
 async def record_fresh(ledger: Ledger, call: Call, body: FreshBody, query: Query) -> Answer:
-    """Remember a success."""
-    return await ledger.carry_out(RecordFresh(body.fresh()), 201)
+    """Remember a success, as one of whoever the ledger knows to ask."""
+    identity = call.principal.identity
+    if identity and body.agent not in {"", identity}:
+        raise Denied(
+            f"{identity} may not record a success of {body.agent!r}; leave the agent's name out",
+            identity=identity,
+            agent=body.agent,
+        )
+    recorded = body.fresh()
+    return await ledger.carry_out(
+        RecordFresh(replace(recorded, agent=identity) if identity else recorded), 201
+    )
 
 
 async def list_fresh(ledger: Ledger, call: Call, body: Body, query: FreshQuery) -> Answer:
@@ -46,6 +58,7 @@ ROUTES: tuple[Route[Any, Any], ...] = (
         record_fresh,
         "Record that a check succeeded on a content; it replaces the last success under its key",
         {201: FreshAnswer},
+        auth=Auth.AGENT,
         body=FreshBody,
         refusals=("invalid", "unavailable"),
         example=_SUCCESS,

@@ -11,7 +11,6 @@ from leasefs.core.commands import RevokeLease
 from leasefs.core.errors import LeasefsError
 from leasefs.core.ledger import Decision
 from leasefs.core.paths import parse_path
-from leasefs.service.auth import operator_name
 from leasefs.service.context import Ledger, claim_status
 from leasefs.service.errors_http import error_body, status_of
 from leasefs.service.examples import CLAIM, ENDED, GRANTED, WAITING
@@ -50,7 +49,7 @@ async def release(ledger: Ledger, call: Call, body: Body, query: ReleaseQuery) -
 
 async def revoke(ledger: Ledger, call: Call, body: RevokeBody, query: Query) -> Answer:
     """End somebody else's lease."""
-    operator = operator_name(call.connection, body.by)
+    operator = call.principal.acting(body.by)
     return await ledger.carry_out(RevokeLease(operator, call.params["lease"]))
 
 
@@ -82,8 +81,9 @@ async def one_lease(ledger: Ledger, call: Call, body: Body, query: WaitQuery) ->
         return lease_id not in state.waiters
 
     if query.wait_s and not waits_no_more(ledger.state):
-        waiting = ledger.hub.until(lease_id, waits_no_more, query.wait_s)
-        await unless_disconnected(call.receive, waiting)
+        with ledger.limiter.follow(call):
+            waiting = ledger.hub.until(lease_id, waits_no_more, query.wait_s)
+            await unless_disconnected(call.receive, waiting)
     return json_answer(200, views.lease_answer(ledger.state, lease_id, ledger.now_s()))
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from leasefs.core import admission, views
 from leasefs.core.answers import AdmissionAnswer, LeaseAnswer
 from leasefs.core.commands import Unfreeze
-from leasefs.service.auth import operator_name
 from leasefs.service.context import Ledger, claim_status
 from leasefs.service.examples import ENDED, FROZEN, GRANTED
 from leasefs.service.exchange import Answer, Call, json_answer
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 async def hold(ledger: Ledger, call: Call, body: HoldBody, query: Query) -> Answer:
     """Override the cap."""
-    operator = operator_name(call.connection, body.by)
+    operator = call.principal.acting(body.by)
     return await ledger.carry_out(body.command(operator, call.params["lease"]))
 
 
@@ -41,13 +40,13 @@ async def set_admission(
     ledger: Ledger, call: Call, body: AdmissionBody, query: OfTerritoryQuery
 ) -> Answer:
     """Other limits."""
-    operator = operator_name(call.connection, body.by)
+    operator = call.principal.acting(body.by)
     return await ledger.carry_out(body.command(operator, query.territory))
 
 
 async def freeze(ledger: Ledger, call: Call, body: FreezeBody, query: Query) -> Answer:
     """Nobody writes there."""
-    operator = operator_name(call.connection, body.by)
+    operator = call.principal.acting(body.by)
     decision = await ledger.writer.submit(body.command(operator))
     if decision.error is not None:
         raise decision.error
@@ -56,7 +55,7 @@ async def freeze(ledger: Ledger, call: Call, body: FreezeBody, query: Query) -> 
 
 async def unfreeze(ledger: Ledger, call: Call, body: Body, query: OperatorQuery) -> Answer:
     """Lift it."""
-    operator = operator_name(call.connection, query.by)
+    operator = call.principal.acting(query.by)
     return await ledger.carry_out(Unfreeze(operator, call.params["lease"]))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leasefs.core.answers import LeaseAnswer, RegionsAnswer
-from leasefs.service.auth import operator_name
 from leasefs.service.examples import CLAIM, GRANTED, RECALLED
 from leasefs.service.requests_scheduling import (
     DelegateBody,
@@ -42,7 +41,7 @@ async def recall(ledger: Ledger, call: Call, body: RecallBody, query: Query) -> 
     if call.session is not None:
         command = body.command(call.params["lease"], session=call.session.id)
     else:
-        by = operator_name(call.connection, body.by)
+        by = call.principal.acting(body.by)
         command = body.command(call.params["lease"], by=by)
     return await ledger.carry_out(command)
 

@@ -33,7 +33,9 @@ async def open_session(ledger: Ledger, call: Call, body: OpenBody, query: Query)
     dead = former is not None and await asyncio.to_thread(
         known_dead, ledger.state.sessions[former].process
     )
-    command = body.command(secret_hash(body.secret), predecessor_dead=dead)
+    command = body.command(
+        secret_hash(body.secret), predecessor_dead=dead, identity=call.principal.identity
+    )
     return await ledger.carry_out(command, 201)
 
 
@@ -105,6 +107,7 @@ ROUTES: tuple[Route[Any, Any], ...] = (
         open_session,
         "Open a session; sent twice with the same id and secret, it opens one",
         {201: SessionAnswer},
+        auth=Auth.AGENT,
         body=OpenBody,
         refusals=("invalid", "denied", "agent-busy", "unavailable"),
         example=_OPEN,
@@ -137,6 +140,7 @@ ROUTES: tuple[Route[Any, Any], ...] = (
         "The session lives: renew leases that are in use",
         {200: HeartbeatAnswer},
         auth=Auth.SESSION,
+        beats=True,
         body=HeartbeatBody,
         refusals=("invalid", "unavailable"),
         example={"renew": [_BEAT], "dropped": []},

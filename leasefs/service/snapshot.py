@@ -21,6 +21,7 @@ from leasefs.core.records import (
     Claim,
     Fresh,
     HandOff,
+    Identity,
     Intent,
     Lease,
     Rescue,
@@ -36,9 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 T = TypeVar("T", HandOff, Rescue, Fresh)
-FORMAT = 3
-# All that formats 1 (before intents) and 2 (before admission and recall) have is in format 3.
-_READABLE = frozenset({1, 2, FORMAT})
+FORMAT = 4
+# All that formats 1 (before intents), 2 (before admission and recall) and 3 (before identities) have is in format 4.
+_READABLE = frozenset({1, 2, 3, FORMAT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class _Written(Struct, frozen=True):
     rescues: tuple[Rescue, ...] = ()
     notes: tuple[HandOff, ...] = ()
     admission: dict[str, Admission] = {}
+    identities: tuple[Identity, ...] = ()
 
 
 class _Format(Struct, frozen=True):
@@ -112,6 +114,7 @@ def written(saved: Saved) -> bytes:
             rescues=tuple(one for ones in state.rescues.values() for one in ones.values()),
             notes=tuple(one for ones in state.notes.values() for one in ones.values()),
             admission=dict(state.admission),
+            identities=tuple(state.identities.values()),
         )
     )
 
@@ -162,6 +165,11 @@ def _state(file: _Written) -> State:
         recalled=Map({lease.id: None for lease in file.leases if lease.recall is not None}),
         children=_children(file.leases),
         exclusive=_exclusive(file.leases),
+        identities=Map({one.name: one for one in file.identities}),
+        by_token=Map({token.id: one.name for one in file.identities for token in one.tokens}),
+        by_uid=Map(
+            {one.uid: one.name for one in file.identities if one.uid is not None and one.is_live}
+        ),
     )
 
 

@@ -296,6 +296,7 @@ def test_numbers_that_json_cannot_say_never_reach_the_log(serving: Any) -> None:
 def test_a_body_is_counted_while_it_arrives(serving: Any) -> None:
     async def main() -> None:
         async with serving() as ledger:
+            ann = await ledger.agent("ann")
             for path, limit in (("/v1/leases", 1 << 20), ("/v1/batch", 8 << 20)):
                 read = 0
 
@@ -309,7 +310,7 @@ def test_a_body_is_counted_while_it_arrives(serving: Any) -> None:
                 async def send(message: Any, sent: Any = sent) -> None:
                     sent.append(message)
 
-                await ledger.app(ledger.client._scope("POST", path, {}), receive, send)
+                await ledger.app(ann._scope("POST", path, {}), receive, send)
                 assert sent[0]["status"] == 413
                 assert (b"connection", b"close") in sent[0]["headers"]
                 assert json.loads(sent[1]["body"])["error"]["code"] == "too-large"

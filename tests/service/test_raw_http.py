@@ -98,11 +98,20 @@ def test_a_request_byte_by_byte_is_a_request(shared: LedgerProcess) -> None:
 def test_expect_100_continue(shared: LedgerProcess) -> None:
     with shared.raw() as connection:
         connection.sendall(
-            b"POST /v1/leases HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n"
+            b"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n"
             b"Connection: close\r\n\r\n"
         )
         assert _until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 100")
         connection.sendall(b"{}")
+        assert _until_eof(connection).startswith(b"HTTP/1.1 400")
+
+
+def test_who_is_not_known_is_not_asked_for_the_body(shared: LedgerProcess) -> None:
+    with shared.raw() as connection:
+        connection.sendall(
+            b"POST /v1/leases HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n"
+            b"Connection: close\r\n\r\n"
+        )
         assert _until_eof(connection).startswith(b"HTTP/1.1 401")
 
 

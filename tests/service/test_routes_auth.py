@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from leasefs.service.app import ROUTES
+from leasefs.service.routes import Auth
 from leasefs.testing.asgi import AsgiClient
 
 
@@ -66,7 +67,7 @@ def test_an_agent_has_one_live_session(serving: Any) -> None:
             assert (await ledger.client.ask("POST", "/v1/sessions", body)).status == 201
             ended = await ann.ask("POST", "/v1/leases", _claim())
             assert (ended.status, ended.code) == (401, "session-ended")
-            sessions = (await ann.ask("GET", "/v1/sessions")).json["sessions"]
+            sessions = (await ledger.client.ask("GET", "/v1/sessions")).json["sessions"]
             assert [item["session"] for item in sessions] == ["session-2"]
             assert "secret" not in sessions[0]
 
@@ -109,6 +110,8 @@ def test_another_user_is_denied_everything(serving: Any) -> None:
             ann = await ledger.agent("ann")
             other = AsgiClient(ledger.app, credentials=ann.credentials, uid=4242)
             for route in ROUTES:
+                if route.auth is Auth.ANYBODY:
+                    continue
                 reply = await other.ask(route.method, route.path)
                 assert (reply.status, reply.code) == (403, "denied"), route.path
             assert (await AsgiClient(ledger.app, uid=0).ask("GET", "/v1/status")).status == 200
