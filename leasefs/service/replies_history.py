@@ -35,3 +35,10 @@ class PastState(Struct, frozen=True):
     waiters: list[LeaseAnswer]
     intents: list[IntentAnswer]
     total: int
+
+
+class Compaction(Struct, frozen=True):
+    """The log begins after `base`, and will begin after `target` when what need not be kept is gone."""
+
+    base: int
+    target: int

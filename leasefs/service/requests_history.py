@@ -9,8 +9,9 @@ from msgspec import Meta
 from leasefs.core.errors import InvalidRequest
 from leasefs.core.intents import IntentState  # noqa: TC001 -- msgspec reads it
 from leasefs.core.views import WantedIntents
-from leasefs.service.requests import Line, Name, Query, WallTime
+from leasefs.service.requests import Body, Line, Name, Query, Seq, WallTime
 from leasefs.service.requests_trees import MAX_INTENTS
+from leasefs.service.retention import Retention
 
 PARTS = frozenset({"sessions", "leases", "waiters", "intents"})
 
@@ -19,6 +20,18 @@ class HistoryQuery(Query, frozen=True):
     """A time of the wall clock, in seconds since the epoch."""
 
     wall_s: WallTime | None = None
+
+
+class CompactionBody(Body, frozen=True):
+    """What is kept of the log: so many events, those of so many seconds, so many bytes; null is no bound."""
+
+    keep_events: Seq | None = None
+    keep_s: Annotated[float, Meta(ge=0.0, le=1e10)] | None = None
+    keep_bytes: Seq | None = None
+
+    def keep(self) -> Retention:
+        """As the compactor takes it: of what an operator drops by hand nothing is too young."""
+        return Retention(self.keep_events, self.keep_s, self.keep_bytes, young_s=0.0)
 
 
 class PastQuery(Query, frozen=True):

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from leasefs.core import views
 from leasefs.core.errors import InvalidRequest
 from leasefs.service.exchange import Answer, Call, json_answer, unless_disconnected
-from leasefs.service.replies_history import HistoryExtent, PastState
-from leasefs.service.requests_history import HistoryQuery, PastQuery
+from leasefs.service.replies_history import Compaction, HistoryExtent, PastState
+from leasefs.service.requests_history import CompactionBody, HistoryQuery, PastQuery
 from leasefs.service.routes import Auth, Route
 
 if TYPE_CHECKING:
     from leasefs.service.context import Ledger
     from leasefs.service.history import Moment
-    from leasefs.service.requests import Body
+    from leasefs.service.requests import Body, Query
 
 DIGITS = 18
 
@@ -37,6 +37,12 @@ async def past(ledger: Ledger, call: Call, body: Body, query: PastQuery) -> Answ
         raise InvalidRequest(f"{asked[:40]!r} is not a sequence number")
     moment = await unless_disconnected(call.receive, ledger.history.at(int(asked)))
     return json_answer(200, await asyncio.to_thread(_told, moment, query))
+
+
+async def compact(ledger: Ledger, call: Call, body: CompactionBody, query: Query) -> Answer:
+    """Drop old events."""
+    base, target = await ledger.compactor.begin(body.keep(), ledger.writer.wall_s())
+    return json_answer(202, Compaction(base, target))
 
 
 def _told(moment: Moment, query: PastQuery) -> PastState:
@@ -89,5 +95,17 @@ ROUTES: tuple[Route[Any, Any], ...] = (
         query=PastQuery,
         refusals=("invalid", "unavailable"),
         example_answers={200: _PAST},
+    ),
+    Route(
+        "POST",
+        "/v1/compactions",
+        compact,
+        "As operator, begin to drop old events that need not be kept; GET /v1/history says how far that is",
+        {202: Compaction},
+        auth=Auth.OPERATOR,
+        body=CompactionBody,
+        refusals=("invalid", "unavailable"),
+        example={"keep_events": 1000000},
+        example_answers={202: {"base": 0, "target": 400000}},
     ),
 )

@@ -133,7 +133,7 @@ class StreamHub:
         self.history = History(store)
         # Events up to this number were dropped; who asks for them gets those after it.
         self.base = store.base()
-        self._store = store
+        self.store = store
         self._writer = writer
         self._of_session: dict[str, set[Follower]] = {}
         self._of_all: set[Follower] = set()
@@ -164,10 +164,10 @@ class StreamHub:
 
     def _read(self, after_seq: int, limit: int) -> list[Record]:
         try:
-            entries = self._store.read(after_seq, limit)
+            entries = self.store.read(after_seq, limit)
         except EventsDropped as error:
             self.base = error.base
-            entries = self._store.read(error.base, limit)
+            entries = self.store.read(error.base, limit)
         return [record_again(entry) for entry in entries]
 
     async def find(self, wanted: Wanted, after_seq: int, limit: int) -> tuple[list[Record], int]:

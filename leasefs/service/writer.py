@@ -77,6 +77,10 @@ class LedgerWriter:
         """Ledger time for whoever reads `durable`; never before its last event."""
         return max(self._clock.now_s(), self.durable.at_s)
 
+    def wall_s(self) -> float:
+        """Seconds since the epoch, for people; decides nothing about leases."""
+        return self._clock.wall_s()
+
     def submit(self, command: AnyCommand) -> asyncio.Future[Decision]:
         """Decide `command` now; the future has the decision once it is durable.
 

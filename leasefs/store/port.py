@@ -15,7 +15,7 @@ Rules of every engine (the conformance suite, ``leasefs.testing.store_conformanc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ class Entry:
     """Greater than that of the event before."""
     data: bytes
     """Opaque to the store; UTF-8 JSON in practice."""
+    sum: bytes = field(default=b"", compare=False)
+    """The chain's sum up to here (``leasefs.store.chain``), empty where the engine has none."""
 
 
 @dataclass(frozen=True, slots=True)

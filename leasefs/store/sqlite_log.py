@@ -136,7 +136,7 @@ def read_events(
                 raise StoreCorrupt(path, f"event {seq + 1} is missing, {found_seq} follows {seq}")
             raise StoreCorrupt(path, f"event {found_seq} is not the one that was written")
         seq, previous = found_seq, found_sum
-        yield Entry(seq, data)
+        yield Entry(seq, data, found_sum)
 
 
 def check_tail(connection: sqlite3.Connection, path: str, after: Bound) -> int:
