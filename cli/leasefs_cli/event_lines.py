@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from leasefs_cli import scheduling_lines
+from leasefs_cli import identity_lines, scheduling_lines
 from leasefs_cli.durations import in_words
 from leasefs_cli.printing import cells_wide, coloured, printable
 
@@ -29,6 +29,7 @@ _COLOURS = {
     "recalled": "yellow",
     "recall-ended": "blue",
     "downgraded": "cyan",
+    "agent-revoked": "red",
 }
 _AGENT_WIDTH = 16
 _TYPE_WIDTH = 15
@@ -187,6 +188,7 @@ _TELLERS: dict[str, Callable[[Event], tuple[str, str]]] = {
     "rescued": _rescued,
     "rescue-dropped": _rescue_dropped,
     "fresh-recorded": _fresh_recorded,
+    **identity_lines.TELLERS,
 }
 
 EVENT_TYPES = tuple(_TELLERS)

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import click
 
-from leasefs.core.settings import GREATEST_PRIORITY as GREATEST
-from leasefs.core.settings import LEAST_PRIORITY as LEAST
-from leasefs.core.settings import PRIORITIES as CLASSES
+from leasefs.core.roles import GREATEST_PRIORITY as GREATEST
+from leasefs.core.roles import HUMAN
+from leasefs.core.roles import LEAST_PRIORITY as LEAST
+from leasefs.core.roles import PRIORITIES as CLASSES
+from leasefs.core.roles import priority_name as name_of
 
-HUMAN = CLASSES["human"]
-
-
-def name_of(priority: int) -> str:
-    """The class, if it is that of one, else the number."""
-    for name, value in CLASSES.items():
-        if value == priority:
-            return name
-    return str(priority)
+__all__ = ["HUMAN", "Priority", "name_of"]
 
 
 class Priority(click.ParamType[int]):

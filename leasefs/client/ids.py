@@ -11,6 +11,25 @@ def new_key() -> str:
     return os.urandom(12).hex()
 
 
+class IssuedToken(NamedTuple):
+    """A token that was just made: the public id in it, and the whole text, which only its owner keeps."""
+
+    id: str
+    text: str
+
+    def __repr__(self) -> str:
+        """Without the secret, which must not reach a log or a traceback."""
+        return f"IssuedToken(id={self.id!r})"
+
+
+def new_token() -> IssuedToken:
+    """A token nobody else has (`leasefs.core.tokens`)."""
+    from leasefs.core import tokens  # seldom needed
+
+    id_ = os.urandom(tokens.ID_HEX_DIGITS // 2).hex()
+    return IssuedToken(id_, tokens.spelled(id_, os.urandom(tokens.SECRET_HEX_DIGITS // 2).hex()))
+
+
 class Credentials(NamedTuple):
     """A session's id and its 256-bit secret. The secret never leaves the owner's processes and files."""
 

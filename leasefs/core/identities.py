@@ -17,7 +17,7 @@ from leasefs.core.globs import globs_of
 from leasefs.core.granting import settle
 from leasefs.core.identifying import TOKENS_KEPT
 from leasefs.core.records import Identity, Token, replace
-from leasefs.core.roles import GREATEST_PRIORITY, LEAST_PRIORITY, USUAL_PRIORITY
+from leasefs.core.roles import GREATEST_PRIORITY, LEAST_PRIORITY, MAX_GRACE_S, USUAL_PRIORITY
 from leasefs.core.sessions import claims_of, is_name
 from leasefs.core.views import is_live
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from leasefs.core.records import Session
     from leasefs.core.state import State
 
-MAX_GRACE_S = 30 * 24 * 3600.0
 MAX_USER_LENGTH = 256
 MAX_UID = 2**32 - 2
 

@@ -24,6 +24,9 @@ PRIORITIES = {"human": HUMAN, "urgent": 20, "normal": 0, "background": -20}
 """How urgent a claim is, by name."""
 LEAST_PRIORITY, GREATEST_PRIORITY = -100, 100
 
+MAX_GRACE_S = 30 * 24 * 3600.0
+"""How long a token that was replaced may stay good, at most."""
+
 USUAL_PRIORITY = {Role.OBSERVER: 0, Role.AGENT: 0, Role.OPERATOR: HUMAN}
 """The highest that an identity of a role may claim with unless its operator says otherwise.
 
