@@ -55,12 +55,17 @@ def document(routes: tuple[Route[Any, Any], ...]) -> dict[str, Any]:
         "components": {
             "schemas": components,
             "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A token of an identity (`leasefs agent add`)",
+                },
                 "session": {
                     "type": "apiKey",
                     "in": "header",
                     "name": "Authorization",
                     "description": "`Leasefs <session>:<secret>`",
-                }
+                },
             },
         },
     }
@@ -100,11 +105,17 @@ def _operation(
             "required": _says_something(one.body),
             "content": {"application/json": content},
         }
-    if one.auth is Auth.SESSION:
-        operation["security"] = [{"session": []}]
-    elif one.auth is Auth.EITHER:
-        operation["security"] = [{"session": []}, {}]
+    operation["security"] = _security(one.auth)
+    if one.auth is not Auth.ANYBODY:
+        operation["x-leasefs-needs"] = one.auth.value
     return operation
+
+
+def _security(auth: Auth) -> list[dict[str, list[str]]]:
+    """How a caller may be known; `{}` is by being a local user, on a Unix socket."""
+    if auth is Auth.ANYBODY:
+        return []
+    return [{"session": []}] if auth is Auth.SESSION else [{"session": []}, {"token": []}, {}]
 
 
 def _says_something(body: type[Body]) -> bool:
@@ -154,9 +165,10 @@ def _first_line(type_: type[Any]) -> str:
 
 def _refusals(one: Route[Any, Any], schemas: dict[Any, Any]) -> dict[str, Any]:
     codes: dict[int, list[str]] = {}
-    for code in ("denied", *one.refusals):
+    known = () if one.auth is Auth.ANYBODY else ("denied", "session-ended")
+    for code in (*known, *one.refusals):
         codes.setdefault(STATUS[code], []).append(code)
-    if one.auth in {Auth.SESSION, Auth.EITHER}:
+    if one.auth is not Auth.ANYBODY:
         codes.setdefault(401, []).append("denied")
     if one.body is not None:
         codes.setdefault(413, []).append("too-large")

@@ -26,13 +26,13 @@ async def add_agent(ledger: Ledger, call: Call, body: AgentBody, query: Query) -
 async def rotate_agent(ledger: Ledger, call: Call, body: RotateBody, query: Query) -> Answer:
     """Another token."""
     operator = call.principal.acting(body.by)
-    return await ledger.carry_out(body.command(operator, call.params["agent"]))
+    return await ledger.carry_out(body.command(operator, call.params["identity"]))
 
 
 async def revoke_agent(ledger: Ledger, call: Call, body: RevokeBody, query: Query) -> Answer:
     """End one."""
     operator = call.principal.acting(body.by)
-    return await ledger.carry_out(RevokeAgent(operator, call.params["agent"]))
+    return await ledger.carry_out(RevokeAgent(operator, call.params["identity"]))
 
 
 async def list_agents(ledger: Ledger, call: Call, body: Body, query: Query) -> Answer:
@@ -107,7 +107,7 @@ ROUTES: tuple[Route[Any, Any], ...] = (
     ),
     Route(
         "POST",
-        "/v1/agents/{agent}/rotate",
+        "/v1/agents/{identity}/rotate",
         rotate_agent,
         "As operator, give an identity another token",
         {200: AgentAnswer},
@@ -126,7 +126,7 @@ ROUTES: tuple[Route[Any, Any], ...] = (
     ),
     Route(
         "POST",
-        "/v1/agents/{agent}/revoke",
+        "/v1/agents/{identity}/revoke",
         revoke_agent,
         "As operator, end an identity: its sessions lose all that they hold",
         {200: AgentAnswer},
