@@ -91,6 +91,7 @@ class Root(LazyGroup):
                     "hooks": "Let git check commits against leases.",
                     "ledger": "Serve, look at or stop the ledger.",
                     "service": "Keep ledger and mounts running under systemd.",
+                    "metrics": "Numbers of ledger and mounts, for Prometheus.",
                     "doctor": "Check this machine and say what to repair.",
                     "completion": "Print the completion script of a shell.",
                 }

@@ -37,6 +37,7 @@ DEFAULT_TIMEOUT_S = 10.0
 STREAM_TIMEOUT_S = 50.0
 _CHUNK = 65536
 _TIMEVAL = struct.Struct("ll")
+_OK = 200
 _UNAUTHORIZED = 401
 # The server closed without an answer: it was going away. Nothing else is worth a second try.
 _GONE = (ConnectionRefusedError, FileNotFoundError, ConnectionResetError, BrokenPipeError)
@@ -102,6 +103,18 @@ class Link:
             Denied: if the socket is closed to this user, or belongs to somebody else.
             LeasefsError: what the ledger refused.
         """
+        return speaking.answer(US, call, *self._answered(call))
+
+    def text(self, call: api.Call) -> str:
+        """As `send`, of an answer that is no JSON."""
+        spoken, status, body = self._answered(call)
+        if status != _OK:
+            speaking.answer(US, call, spoken, status, body)  # says why, by raising it
+        speaking.require_understanding(US, call, spoken)
+        return body.decode("utf-8", "replace")
+
+    def _answered(self, call: api.Call) -> tuple[str | None, int, bytes]:
+        """An answer that is worth no other try: what is spoken there, the status, the body."""
         clock = BoottimeClock()
         until_s = clock.now_s() + self._timeout_s + call.patience_s
         while True:
@@ -110,7 +123,7 @@ class Link:
             if wait_s is not None:
                 pause(wait_s)
             elif status != _UNAUTHORIZED or not self._proof.refused(call):
-                return speaking.answer(US, call, spoken, status, body)
+                return spoken, status, body
 
     def stream(self, call: api.Call) -> Iterator[StreamEvent]:
         """The events of a stream (`api.follow`, `api.use`), until the ledger ends it.
