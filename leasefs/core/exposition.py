@@ -137,12 +137,13 @@ def exposition(families: Iterable[Family]) -> str:
 
 
 def merged(parts: Iterable[tuple[Labels, str]]) -> str:
-    """Texts of `exposition` as one, each family once; the labels of a part are added to each of its numbers."""
+    """Texts of `exposition` as one, each family once; the labels of a part are added to each of its numbers
+    that has none of that name."""
     heads: dict[str, list[str]] = {}
     numbers: dict[str, list[str]] = {}
     for labels, text in parts:
         family = ""
-        for line in text.splitlines():
+        for line in text.split("\n"):  # other line ends may stand in values
             if line.startswith("# "):
                 family = line.split(" ", 3)[2]
                 head = heads.setdefault(family, [])
@@ -160,14 +161,14 @@ def _line(name: str, sample: Sample) -> str:
 
 
 def _with_labels(line: str, labels: Labels) -> str:
-    if not labels:
-        return line
-    added = _braces(labels)[1:-1]
     name, brace, rest = line.partition("{")
-    if brace:
-        return f"{name}{{{added},{rest}"
-    name, _, value = line.partition(" ")
-    return f"{name}{{{added}}} {value}"
+    if not brace:
+        name, _, value = line.partition(" ")
+        return f"{name}{_braces(labels)} {value}"
+    # What a number says of itself stays; within a value each quote has a backslash before it.
+    said = "," + rest
+    added = _braces(tuple(one for one in labels if f',{one[0]}="' not in said))[1:-1]
+    return f"{name}{{{added},{rest}" if added else line
 
 
 def _braces(labels: Labels) -> str:
