@@ -8,6 +8,7 @@ the history could not tell whose it was without replaying all of it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -59,8 +60,9 @@ class Record:
         return frozenset((self.session, *filter(None, others)))
 
     def with_seq(self) -> bytes:
-        """The object with its `seq` in front, as readers of the history get it."""
-        return b'{"seq":%d,%b' % (self.seq, self.data[1:])
+        """The object with its `seq` in front, as readers of the history get it: without the hashes of secrets."""
+        data = _HASH.sub(rb"\1", self.data) if isinstance(self.event, _WITH_HASHES) else self.data
+        return b'{"seq":%d,%b' % (self.seq, data[1:])
 
 
 class UnknownEvent(Exception):
@@ -68,6 +70,9 @@ class UnknownEvent(Exception):
 
 
 _reader = wire_json.Reader(StoredEvent)
+_WITH_HASHES = ev.SessionOpened | ev.AgentAdded | ev.AgentRotated
+# Within a string a quotation mark would have a backslash before it, so this is a field.
+_HASH = re.compile(rb'("(?:secret_)?sha256":")[0-9a-f]{64}(?=")')
 _OF_A_LEASE = (
     ev.Lapsed
     | ev.Released

@@ -82,6 +82,8 @@ class FuzzedLedger:
     def _known(self, name: str, chance: random.Random) -> str:
         if name == "session":
             return f"session-{chance.choice(AGENTS)}"
+        if name == "identity":
+            return chance.choice(AGENTS)
         return chance.choice(self._ids)
 
     def _get(self, path: str) -> Any:  # noqa: ANN401 - whatever the ledger says
