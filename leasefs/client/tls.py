@@ -5,10 +5,10 @@ Imported only where an address is https: the import alone takes as long as a com
 
 from __future__ import annotations
 
-import os
 import ssl
 from typing import TYPE_CHECKING
 
+from leasefs.client import config
 from leasefs.client.private_file import require_private
 from leasefs.core.errors import InvalidRequest, LedgerUnavailable
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 CA_FILE = "LEASEFS_CA_FILE"
 CERTIFICATE_FILE = "LEASEFS_CLIENT_CERT_FILE"
-KEY_FILE = "LEASEFS_CLIENT_KEY_FILE"
 
 
 def client_context() -> ssl.SSLContext:
@@ -27,16 +26,16 @@ def client_context() -> ssl.SSLContext:
         InvalidRequest: a file that a variable names holds no certificate or key, or there is none.
         Denied: others can read the key.
     """
-    authorities = _named(CA_FILE)
+    authorities = config.path("ledger.ca_file") or None
     try:
         context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=authorities)
     except (OSError, ValueError) as error:
         raise _unusable(CA_FILE, authorities or "", error) from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
-    certificate = _named(CERTIFICATE_FILE)
-    if certificate is not None:
-        _show(context, certificate, _named(KEY_FILE))
+    certificate = config.path("ledger.client_cert_file")
+    if certificate:
+        _show(context, certificate, config.path("ledger.client_key_file") or None)
     return context
 
 
@@ -51,15 +50,6 @@ def _show(context: ssl.SSLContext, certificate: str, key: str | None) -> None:
 def no_passphrase() -> str:
     """Instead of asking for one on the terminal, as OpenSSL would. Raises ValueError."""
     raise ValueError("the key is encrypted; decrypt it into a file of mode 0600")
-
-
-def _named(variable: str) -> str | None:
-    path = os.environ.get(variable, "")
-    if path and not os.path.isabs(path):
-        raise InvalidRequest(
-            f"{variable}={path} is relative; a mount does not run where you are, so give the whole path"
-        )
-    return path or None
 
 
 def _unusable(variable: str, path: str, error: Exception) -> InvalidRequest:

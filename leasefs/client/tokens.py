@@ -2,7 +2,7 @@
 
 Looked for in this order, for the ledger at one address:
 
-1. the file that LEASEFS_TOKEN_FILE names;
+1. the file that LEASEFS_TOKEN_FILE, or the setting `ledger.token_file`, names;
 2. `leasefs-token` among the credentials that systemd passes to a service (`LoadCredential=`, systemd.exec(5));
 3. `$XDG_CONFIG_HOME/leasefs/tokens/HOST:PORT`, then `.../HOST`; of a Unix socket `.../` and its path with a `-` for each
    slash: a user may speak to several ledgers.
@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from leasefs.client import paths
+from leasefs.client import config, paths
 from leasefs.client.config_files import config_home
 from leasefs.client.private_file import credentials_dir, read_secret
 from leasefs.core.errors import Denied, InvalidRequest
@@ -58,7 +58,7 @@ def token_file(address: Address) -> str | None:
     """The file that the token for this ledger is read from; None if there is none.
 
     Raises:
-        InvalidRequest: LEASEFS_TOKEN holds a token, or LEASEFS_TOKEN_FILE a path that is relative.
+        InvalidRequest: LEASEFS_TOKEN holds a token, or what is configured cannot be read.
     """
     if _NEVER in os.environ:
         raise InvalidRequest(
@@ -67,12 +67,8 @@ def token_file(address: Address) -> str | None:
         )
     if _is_own_ledger(address):
         return None
-    named = os.environ.get(FILE_VARIABLE, "")
+    named = config.path("ledger.token_file")
     if named:
-        if not os.path.isabs(named):
-            raise InvalidRequest(
-                f"{FILE_VARIABLE}={named} is relative; a mount does not run where you are, so give the whole path"
-            )
         return named
     return next((path for path in _places(address) if os.path.lexists(path)), None)
 

@@ -76,6 +76,22 @@ def file_path(words: str = "a path") -> Kind:
     return Kind(words, read, str)
 
 
+def places_to_listen() -> Kind:
+    """`HOST:PORT`s, in a list; as text with blanks between."""
+    words = "a list of HOST:PORT"
+
+    def read(value: object) -> tuple[str, ...]:
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise ValueError(f"{words}, not {value!r}")
+        for one in value:
+            host, colon, port = one.rpartition(":")
+            if not colon or not (port.isascii() and port.isdecimal()) or " " in host:
+                raise ValueError(f"{words}, not {one[:80]!r}")
+        return tuple(value)
+
+    return Kind(words, read, str.split)
+
+
 def flag() -> Kind:
     """True or false."""
 

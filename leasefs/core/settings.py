@@ -9,7 +9,7 @@ A repository is not trusted: it says how its own territory is worked in, and nev
 is, what is run, or what is served past the mount.
 
 To add one: a line in `SETTINGS`, a command or process that reads it (`leasefs.client.config`), and how it is seen to
-be honoured (`tests/config/honoured.py`; a setting that nobody reads fails there). `scripts/man` writes it into the docs.
+be honoured (`tests/cli/test_config_honoured.py`; a setting that nobody reads fails there). `scripts/man` writes it into the docs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 from leasefs.core import setting_kinds as kinds
 from leasefs.core import unleased_policy as unleased
 from leasefs.core.lease import DEFAULT_TTL_S, MAX_TTL_S, MIN_TTL_S
+from leasefs.core.roles import GREATEST_PRIORITY, LEAST_PRIORITY, PRIORITIES
 from leasefs.core.setting import REPOSITORY, SYSTEM, USER, Setting
 
 _ANYBODY = (SYSTEM, USER, REPOSITORY)
@@ -24,13 +25,21 @@ _HOST = (SYSTEM, USER)
 _PERSON = (USER,)
 _PROJECT = (REPOSITORY,)
 
-PRIORITIES = {"human": 100, "urgent": 20, "normal": 0, "background": -20}
-LEAST_PRIORITY, GREATEST_PRIORITY = -100, 100
 MAX_WAIT_S = 7 * 86400.0
 MAX_IDLE_S = 30 * 86400.0
 EMBEDDED_IDLE_S = 60.0
 DEFAULT_CHECK_TIMEOUT_S = 600.0
 MAX_CHECK_TIMEOUT_S = 24 * 3600.0
+
+LIMITS = {
+    "requests": (1000, "Requests of one client in a second; heartbeats have a pace of their own."),
+    "connects": (200, "New connections of one address in a second, before TLS."),
+    "connections": (4096, "Connections at once of one local user or address."),
+    "streams": (2048, "Event streams and long polls at once of one client."),
+    "sessions": (256, "Sessions of one identity."),
+    "waiting": (1000, "Claims of one client that wait."),
+}
+"""How much of a ledger one client may take, by default: `leasefs.service.limits`."""
 
 
 SETTINGS: dict[str, Setting] = {
@@ -54,6 +63,37 @@ SETTINGS: dict[str, Setting] = {
             "How long the ledger that was started for you stays when nothing needs it.",
         ),
         Setting(
+            "ledger.keep_events",
+            kinds.whole(1_000, 10**12),
+            20_000_000,
+            _HOST,
+            "How many events of its log the ledger keeps at least; older ones are dropped.",
+        ),
+        Setting(
+            "ledger.keep_s",
+            kinds.seconds(3600.0, 1e10),
+            None,
+            _HOST,
+            "How old an event may become.",
+            unset="any age",
+        ),
+        Setting(
+            "ledger.keep_bytes",
+            kinds.whole(2**20, 10**15, "bytes"),
+            None,
+            _HOST,
+            "How big the log may become.",
+            unset="any size",
+        ),
+        Setting(
+            "ledger.archive",
+            kinds.file_path("a directory"),
+            None,
+            _HOST,
+            "Where events go before they are dropped, as compressed lines of JSON.",
+            unset="nowhere",
+        ),
+        Setting(
             "agent.name",
             kinds.text("a name"),
             None,
@@ -72,6 +112,89 @@ SETTINGS: dict[str, Setting] = {
             unset="told from the environment, else `shell`",
             spelt="LEASEFS_HARNESS",
             option="mount --harness",
+        ),
+        Setting(
+            "ledger.token_file",
+            kinds.file_path(),
+            None,
+            _HOST,
+            "The file of the token that says who you are to a ledger that is not your own. Nobody else may read it.",
+            unset="systemd's credential `leasefs-token`, else `leasefs/tokens/HOST:PORT` or `.../HOST` in XDG_CONFIG_HOME",
+            spelt="LEASEFS_TOKEN_FILE",
+        ),
+        Setting(
+            "ledger.ca_file",
+            kinds.file_path("a PEM file"),
+            None,
+            _HOST,
+            "Whose signature a ledger's certificate must have.",
+            unset="one of the authorities that this system trusts",
+            spelt="LEASEFS_CA_FILE",
+        ),
+        Setting(
+            "ledger.client_cert_file",
+            kinds.file_path("a PEM file"),
+            None,
+            _HOST,
+            "The certificate to show a ledger that asks for one.",
+            unset="none",
+            spelt="LEASEFS_CLIENT_CERT_FILE",
+        ),
+        Setting(
+            "ledger.client_key_file",
+            kinds.file_path("a PEM file"),
+            None,
+            _HOST,
+            "Its key.",
+            unset="in the same file",
+            spelt="LEASEFS_CLIENT_KEY_FILE",
+        ),
+        # -- what a ledger serves ---------------------------------------------------------------
+        Setting(
+            "ledger.listen",
+            kinds.places_to_listen(),
+            (),
+            _HOST,
+            "Where `leasefs ledger serve` is reached by TCP, always with TLS.",
+            option="ledger serve --listen",
+        ),
+        Setting(
+            "ledger.tls_cert",
+            kinds.file_path("a PEM file"),
+            None,
+            _HOST,
+            "Its certificate, with those between it and its authority.",
+            unset="none, and nothing is served by TCP",
+            option="ledger serve --tls-cert",
+        ),
+        Setting(
+            "ledger.tls_key",
+            kinds.file_path("a PEM file"),
+            None,
+            _HOST,
+            "The key of that certificate. Nobody else may read it.",
+            unset="none",
+            option="ledger serve --tls-key",
+        ),
+        Setting(
+            "ledger.tls_client_ca",
+            kinds.file_path("a PEM file"),
+            None,
+            _HOST,
+            "Whose signature the certificate of a client must have that comes by TCP.",
+            unset="clients need none",
+            option="ledger serve --tls-client-ca",
+        ),
+        *(
+            Setting(
+                f"limits.{name}",
+                kinds.whole(0, 10**9, "0 for none"),
+                most,
+                _HOST,
+                f"{words} A ledger that is started for you alone goes by the defaults.",
+                option=f"ledger serve --limit {name}=NUMBER",
+            )
+            for name, (most, words) in LIMITS.items()
         ),
         # -- claims -----------------------------------------------------------------------------
         Setting(

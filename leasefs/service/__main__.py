@@ -1,4 +1,4 @@
-"""`python -m leasefs.service`: serve one ledger on a Unix socket, one that a supervisor passed on if there is such."""
+"""`python -m leasefs.service`: serve one ledger on a Unix socket, one that a supervisor passed on if there is such, and by TCP."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import contextlib
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from leasefs.client.supervisor import supervisor
 from leasefs.core.errors import LeasefsError
-from leasefs.service.activation import passed_socket, path_of
+from leasefs.service.activation import passed_sockets, path_of
 from leasefs.service.entries import UnknownEvent
+from leasefs.service.limits import Limits, limits_of
 from leasefs.service.log_lines import log_to_stderr
 from leasefs.service.places import UnsafePlace
 from leasefs.service.server import IN_MEMORY, Options, serve
+from leasefs.service.tcp_options import TcpOptions
 from leasefs.store.errors import StoreError, StoreLocked
 
 if TYPE_CHECKING:
@@ -34,12 +36,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log_to_stderr()
     idle_s = given.idle_s if given.idle_s is not None else (IDLE_S if given.embedded else None)
     try:
-        passed = passed_socket()
-        if passed is None and given.socket is None:
+        passed = passed_sockets()
+        if passed.unix is None and given.socket is None:
             return _failed(UnsafePlace("no socket was passed: name one with --socket PATH"))
-        where = path_of(passed) if passed is not None else given.socket
-        options = Options(where, given.store, idle_s, passed, supervisor())
-        serve(options, lambda: _tell_ready(given.ready_fd))
+        where = path_of(passed.unix) if passed.unix is not None else given.socket
+        tcp = TcpOptions(
+            tuple(given.listen), passed.tcp, given.tls_cert, given.tls_key, given.tls_client_ca
+        )
+        options = Options(where, given.store, idle_s, passed.unix, supervisor(), tcp, given.limit)
+        serve(options, lambda urls: _tell_ready(given.ready_fd))
     except StoreLocked as error:
         if not given.embedded:
             return _failed(error)
@@ -66,8 +71,45 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--idle-s", type=_seconds, help="exit 0 after so many seconds without any use"
     )
+    for option, help_ in (
+        ("--tls-cert", "PEM file: the certificate, with those between it and its authority"),
+        ("--tls-key", "PEM file: its key, which nobody else may read"),
+        ("--tls-client-ca", "PEM file: clients by TCP need a certificate of this authority"),
+    ):
+        parser.add_argument(option, metavar="FILE", default="", help=help_)
+    parser.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        action="append",
+        default=[],
+        help="serve TCP as well, by TLS",
+    )
+    parser.add_argument(
+        "--limit",
+        metavar="NAME=NUMBER",
+        action=_Limit,
+        default=Limits(),
+        help="of one client; 0: none",
+    )
     parser.add_argument("--ready-fd", type=int, help="descriptor to write `ready` to")
     return parser
+
+
+class _Limit(argparse.Action):
+    """One more limit."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        """Refuse what is none."""
+        try:
+            setattr(namespace, self.dest, limits_of([str(values)], getattr(namespace, self.dest)))
+        except ValueError as error:
+            parser.error(str(error))
 
 
 def _seconds(text: str) -> float:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from leasefs.core.errors import OverLimit
 from leasefs.service.exchange import Answer, HttpProblem, json_answer
 
 if TYPE_CHECKING:
@@ -53,4 +55,7 @@ def error_answer(error: LeasefsError | HttpProblem) -> Answer:
     answer = json_answer(status_of(error), error_body(error))
     if isinstance(error, HttpProblem):
         answer.headers.extend(error.headers)
+    elif isinstance(error, OverLimit):
+        seconds = math.ceil(float(str(error.details["retry_after_s"])))
+        answer.headers.append((b"retry-after", b"%d" % max(1, seconds)))
     return answer

@@ -1,6 +1,6 @@
 """The HTTP protocol of one connection: uvicorn's on httptools, plus what a ledger must know and bound.
 
-uvicorn tells the application neither who connected (unix(7), SO_PEERCRED) nor how to cut a connection off, and
+uvicorn tells the application neither who connected nor how to cut a connection off, and
 bounds neither a request's head nor how slowly it may arrive. This is where all four are done.
 """
 
@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from leasefs.service.errors_http import error_body
+from leasefs.service.errors_http import error_answer
 from leasefs.service.exchange import SPOKEN, Connection, HttpProblem
-from leasefs.service.wire_json import encode
+from leasefs.service.limits import origin_of
 
 if TYPE_CHECKING:
     import asyncio
 
     from uvicorn.config import Config
     from uvicorn.server import ServerState
+
+    from leasefs.core.errors import OverLimit
+    from leasefs.service.limits import Limiter, Place
 
 HEAD_LIMIT_BYTES = 64 * 1024
 ARRIVAL_TIMEOUT_S = 30.0
@@ -34,6 +37,7 @@ _REASONS = {
     400: b"Bad Request",
     408: b"Request Timeout",
     431: b"Request Header Fields Too Large",
+    429: b"Too Many Requests",
     503: b"Service Unavailable",
 }
 
@@ -50,8 +54,14 @@ class LedgerProtocol(HttpToolsProtocol):
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        limiter: Limiter,
+        place: Place | None = None,
     ) -> None:
+        """`place` is what a TCP connection took before it got this far."""
         super().__init__(config, server_state, app_state, _loop)
+        self._limiter = limiter
+        self._place = place
         self._arriving = True
         self._head_bytes = 0
         self._in_head = True
@@ -60,23 +70,23 @@ class LedgerProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Ask the kernel who it is."""
         super().connection_made(transport)
-        pid, uid, _ = _UCRED.unpack(
-            transport.get_extra_info("socket").getsockopt(
-                socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size
-            )
-        )
-        connection = Connection(uid=uid, pid=pid, abort=transport.abort)
+        connection = _connection(transport)
         self.app_state = {**self.app_state, "connection": connection}
+        if self._place is None:
+            self._place = self._limiter.enter(origin_of(connection))
         if len(self.connections) > self.most_connections:
-            self._refuse(
-                503, "unavailable", f"{self.most_connections} connections are open already"
-            )
+            most = self.most_connections
+            self._refuse(HttpProblem(503, "unavailable", f"{most} connections are open already"))
+        elif self._place is None:
+            self._refuse(self._limiter.too_many_connections(origin_of(connection)))
         else:
             self._watch_arrival()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timer."""
+        """Stop the timer, and leave the place to others."""
         self._stop_watching()
+        if self._place is not None:
+            self._place.leave()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -86,9 +96,8 @@ class LedgerProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._in_head and self._arriving and self._head_bytes > HEAD_LIMIT_BYTES:
-            self._refuse(
-                431, "invalid", f"the request's head is longer than {HEAD_LIMIT_BYTES} bytes"
-            )
+            too_long = f"the request's head is longer than {HEAD_LIMIT_BYTES} bytes"
+            self._refuse(HttpProblem(431, "invalid", too_long))
         elif self._arriving:
             self._watch_arrival()
         else:
@@ -112,15 +121,19 @@ class LedgerProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """What cannot be parsed is answered as every other refusal is."""
-        self._refuse(400, "invalid", "this is not HTTP/1.1 as RFC 9112 has it")
+        self._refuse(HttpProblem(400, "invalid", "this is not HTTP/1.1 as RFC 9112 has it"))
 
-    def _refuse(self, status: int, code: str, message: str) -> None:
-        body = encode(error_body(HttpProblem(status, code, message)))
-        self.transport.write(
-            b"HTTP/1.1 %d %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
-            b"connection: close\r\n%b: %b\r\n\r\n%b"
-            % (status, _REASONS[status], len(body), *SPOKEN, body)
-        )
+    def _refuse(self, problem: HttpProblem | OverLimit) -> None:
+        answer = error_answer(problem)
+        headers = [
+            *answer.headers,
+            (b"content-length", b"%d" % len(answer.body)),
+            (b"connection", b"close"),
+            SPOKEN,
+        ]
+        head = b"".join(b"%b: %b\r\n" % header for header in headers)
+        status = b"%d %b" % (answer.status, _REASONS[answer.status])
+        self.transport.write(b"HTTP/1.1 %b\r\n%b\r\n%b" % (status, head, answer.body))
         self.transport.close()
 
     def _watch_arrival(self) -> None:
@@ -135,6 +148,15 @@ class LedgerProtocol(HttpToolsProtocol):
     def _too_slow(self) -> None:
         self._arrival_timer = None
         if not self.transport.is_closing():
-            self._refuse(
-                408, "invalid", f"no whole request came within {self.arrival_timeout_s:g} s"
-            )
+            too_slow = f"no whole request came within {self.arrival_timeout_s:g} s"
+            self._refuse(HttpProblem(408, "invalid", too_slow))
+
+
+def _connection(transport: asyncio.Transport) -> Connection:
+    """Who connected: the kernel says which local user (unix(7)), or from where."""
+    peer = transport.get_extra_info("socket")
+    if peer.family != socket.AF_UNIX:
+        address = str(transport.get_extra_info("peername")[0])
+        return Connection(uid=None, pid=None, abort=transport.abort, address=address)
+    pid, uid, _ = _UCRED.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+    return Connection(uid=uid, pid=pid, abort=transport.abort)

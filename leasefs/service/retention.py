@@ -6,13 +6,13 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from leasefs.client import config
 from leasefs.service import snapshot, wire_json
 from leasefs.service.history import last_up_to
 
 if TYPE_CHECKING:
     from leasefs.store.port import Store
 
-KEEP_EVENTS = 20_000_000
 KEEP_AT_LEAST_S = 3600.0
 """Events as young as this are not dropped by themselves: a follower that was cut off goes on where it was."""
 _log = logging.getLogger(__name__)
@@ -25,10 +25,24 @@ class Retention:
     `young_s` is how old an event is at least before it goes whatever else is said.
     """
 
-    events: int | None = KEEP_EVENTS
+    events: int | None = None
     age_s: float | None = None
     size_bytes: int | None = None
     young_s: float = KEEP_AT_LEAST_S
+
+
+def configured() -> Retention:
+    """What the settings say. Raises BadConfiguration."""
+    return Retention(
+        config.whole("ledger.keep_events"),
+        config.seconds("ledger.keep_s") or None,
+        config.whole("ledger.keep_bytes") or None,
+    )
+
+
+def configured_archive() -> str:
+    """The directory that the settings name; "" if they name none. Raises BadConfiguration."""
+    return config.path("ledger.archive")
 
 
 def cut(store: Store, keep: Retention, wall_s: float) -> int:

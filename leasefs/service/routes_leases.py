@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 async def claim(ledger: Ledger, call: Call, body: ClaimBody, query: Query) -> Answer:
     """Claim."""
-    decision = await ledger.writer.submit(body.command(call.caller.id))
+    decision = await ledger.submit(body.command(call.caller.id))
     if decision.error is not None:
         raise decision.error
     return json_answer(claim_status(decision.answer), decision.answer)
@@ -55,7 +55,7 @@ async def revoke(ledger: Ledger, call: Call, body: RevokeBody, query: Query) -> 
 
 async def batch(ledger: Ledger, call: Call, body: BatchBody, query: Query) -> Answer:
     """Decide many requests; no await comes between them, so one commit holds them all."""
-    submitted = [ledger.writer.submit(request.command(call.caller.id)) for request in body.requests]
+    submitted = [ledger.submit(request.command(call.caller.id)) for request in body.requests]
     outcomes = await asyncio.gather(*submitted, return_exceptions=True)
     items = [
         _batch_item(outcome, claims=isinstance(request, ClaimOp))

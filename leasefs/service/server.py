@@ -21,21 +21,28 @@ import signal
 import socket
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leasefs import __version__
 from leasefs.client.supervisor import Supervisor
 from leasefs.core.commands import StartLedger
+from leasefs.service import retention
 from leasefs.service.app import LedgerApp
 from leasefs.service.clock import ClockMark, LedgerClock, SystemClock, boot_identity, clock_after
 from leasefs.service.context import Ledger
 from leasefs.service.idle import IdleWatch, in_use
+from leasefs.service.limits import Limiter, Limits
 from leasefs.service.listener import Listener
+from leasefs.service.metrics_store import store_families
 from leasefs.service.places import listening_socket, private_directory
+from leasefs.service.pulse import Pulse
 from leasefs.service.recovery import recover
 from leasefs.service.snapshots import Snapshots
 from leasefs.service.socket_name import SocketName
 from leasefs.service.stream import StreamHub
+from leasefs.service.tcp import url_of
+from leasefs.service.tcp_options import TcpOptions
 from leasefs.service.timers import Timers
 from leasefs.service.watched import Watched
 from leasefs.service.writer import LedgerWriter
@@ -44,9 +51,11 @@ from leasefs.store.memory import MemoryStore
 from leasefs.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
+    from leasefs.service.retention import Retention
     from leasefs.service.snapshot import Saved
+    from leasefs.service.tls import Tls
     from leasefs.store.port import Store
 
 STORE_FILE = "ledger.sqlite3"
@@ -57,17 +66,25 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to serve. `idle_s` None: until told to stop. `passed` listens at `socket_path` already."""
+    """How to serve. `idle_s` None: until told to stop. `passed` listens at `socket_path` already.
+
+    `tcp` is how other hosts reach it, if they do; `limits` is what one client may take. `keep` says how much of the
+    log; what goes is archived in the directory `archive`, if one is named.
+    """
 
     socket_path: str
     store: str
     idle_s: float | None = None
     passed: socket.socket | None = None
     supervisor: Supervisor = field(default_factory=Supervisor)
+    tcp: TcpOptions = field(default_factory=TcpOptions)
+    limits: Limits = field(default_factory=Limits)
+    keep: Retention = field(default_factory=retention.configured)
+    archive: str = field(default_factory=retention.configured_archive)
 
 
-def serve(options: Options, ready: Callable[[], None]) -> None:
-    """Serve until SIGTERM, SIGINT or idleness; `ready` is called once requests are taken.
+def serve(options: Options, ready: Callable[[Sequence[str]], None]) -> None:
+    """Serve until SIGTERM, SIGINT or idleness; `ready` is called with all addresses once requests are taken.
 
     Raises:
         StoreLocked: another process owns the store or the socket.
@@ -75,6 +92,7 @@ def serve(options: Options, ready: Callable[[], None]) -> None:
         UnsafePlace, OSError: the socket or a directory cannot be used.
     """
     _raise_descriptor_limit()
+    tls = options.tcp.tls()
     with ExitStack() as held:
         store = _open_store(options.store, held)
         if options.passed is None:
@@ -83,7 +101,8 @@ def serve(options: Options, ready: Callable[[], None]) -> None:
         saved = recover(store)
         clock, mark = _start_clock(saved)
         listening = held.enter_context(options.passed or listening_socket(options.socket_path))
-        server = LedgerServer(options, store, saved, clock, mark, listening, ready)
+        sockets = Sockets(listening, options.tcp.sockets(held), tls)
+        server = LedgerServer(options, store, saved, clock, mark, sockets, ready)
         _calm_garbage_collector()
         with asyncio.Runner(loop_factory=_new_loop) as runner:
             runner.run(server.run())
@@ -131,6 +150,14 @@ def _raise_descriptor_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+class Sockets(NamedTuple):
+    """Where a ledger listens: at a Unix socket, and by TCP behind TLS."""
+
+    unix: socket.socket
+    tcp: Sequence[socket.socket] = ()
+    tls: Tls | None = None
+
+
 class LedgerServer:
     """The parts of a running server, wired together."""
 
@@ -141,14 +168,14 @@ class LedgerServer:
         saved: Saved,
         clock: LedgerClock,
         mark: ClockMark,
-        listening: socket.socket,
-        ready: Callable[[], None],
+        sockets: Sockets,
+        ready: Callable[[Sequence[str]], None],
     ) -> None:
         self._options = options
         self._store = store
         self._clock = clock
         self._mark = mark
-        self._listening = listening
+        self._sockets = sockets
         self._name = SocketName(options.socket_path)
         self._ready = ready
         self._writer = LedgerWriter(store, clock, saved.state)
@@ -159,6 +186,7 @@ class LedgerServer:
         loop = asyncio.get_running_loop()
         for signal_ in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(signal_, self._stop.set)
+        loop.add_signal_handler(signal.SIGHUP, self._read_again)
         background = [asyncio.create_task(self._writer.run(), name="writer")]
         try:
             await self._announce()
@@ -168,6 +196,12 @@ class LedgerServer:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
             self._writer.close()
+
+    def _read_again(self) -> None:
+        if self._sockets.tls is None:
+            _log.info("SIGHUP: nothing is served by TCP, so there is no certificate to read again")
+        else:
+            self._sockets.tls.reload()
 
     async def _announce(self) -> None:
         command = StartLedger(
@@ -181,28 +215,53 @@ class LedgerServer:
         hub = StreamHub(self._store, self._writer)
         snapshots = Snapshots(self._store, self._writer, self._mark)
         ledger = Ledger(
-            self._writer, hub, self._clock.now_s(), _shown(self._options.store), os.geteuid()
+            self._writer,
+            hub,
+            self._clock.now_s(),
+            _shown(self._options.store),
+            os.geteuid(),
+            _directory(self._options.store),
+            limiter=Limiter(self._options.limits),
         )
-        listener = Listener(LedgerApp(ledger), self._listening)
+        unix, tcp, tls = self._sockets
+        ledger.compactor.archive, ledger.compactor.before = self._options.archive, snapshots.save
+        listener = Listener(LedgerApp(ledger), unix, ledger.limiter, tcp, tls)
+        pulse = Pulse()
+        self._measure(ledger, listener, snapshots, pulse)
         background += [
+            asyncio.create_task(pulse.run(), name="pulse"),
             asyncio.create_task(Timers(self._writer).run(), name="timers"),
             asyncio.create_task(snapshots.run(), name="snapshots"),
+            asyncio.create_task(
+                ledger.compactor.run(self._options.keep, self._clock.wall_s), name="retention"
+            ),
         ]
         await listener.start()
         watched = Watched(self._options.supervisor, self._writer, lambda: listener.connections)
         background.append(asyncio.create_task(watched.run(), name="supervisor"))
-        _log.info(
-            "serving %s at %s from event %d on", ledger.store, self._options.socket_path, hub.head
-        )
-        self._ready()
+        urls = [f"unix:{self._options.socket_path}", *map(url_of, tcp)]
+        _log.info("serving %s at %s from event %d on", ledger.store, ", ".join(urls), hub.head)
+        self._ready(urls)
         await self._until_stop(background, listener)
         self._options.supervisor.stopping()
         if self._options.passed is None:
             self._name.remove()
         hub.close()
         await listener.stop(FINISH_WITHIN_S)
+        await ledger.compactor.close()
         await snapshots.save()
         _log.info("stopped at event %d", hub.head)
+
+    def _measure(
+        self, ledger: Ledger, listener: Listener, snapshots: Snapshots, pulse: Pulse
+    ) -> None:
+        """Have the monitor see what the parts know."""
+        meters = ledger.meters
+        meters.add(listener.families)
+        meters.add(snapshots.families)
+        meters.add(pulse.families)
+        if ledger.directory:
+            meters.add(partial(store_families, os.path.join(ledger.directory, STORE_FILE)))
 
     async def _until_stop(self, background: list[asyncio.Task[None]], listener: Listener) -> None:
         """Return when it is time to stop; a background task that ends by itself is a fault of ours."""
@@ -231,6 +290,10 @@ class LedgerServer:
             return listener.connections > 0 or in_use(self._writer.durable, self._writer.now_s())
 
         return IdleWatch(self._clock, idle_s, needed).wait()
+
+
+def _directory(store: str) -> str:
+    return "" if store == IN_MEMORY else store
 
 
 def _shown(store: str) -> str:

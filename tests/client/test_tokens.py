@@ -195,7 +195,7 @@ def test_a_link_to_a_private_file_will_do(home: Path, monkeypatch: pytest.Monkey
 
 def test_a_relative_path_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEASEFS_TOKEN_FILE", "t")
-    with pytest.raises(InvalidRequest, match="give the whole path"):
+    with pytest.raises(InvalidRequest, match="must be an absolute path"):
         TokenSource(REMOTE).current()
 
 

@@ -33,8 +33,10 @@ pytestmark = pytest.mark.slow
 TIMEOUT_S = 30.0
 # What systemd does between fork(2) and execve(2): the pid is known only there.
 _START = """
-import os, sys
-os.dup2(int(sys.argv[1]), 3)
+import fcntl, os, sys
+away = [fcntl.fcntl(int(fd), fcntl.F_DUPFD, 64) for fd in sys.argv[1].split(",")]
+for place, fd in enumerate(away, 3):
+    os.dup2(fd, place)
 os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=sys.argv[2])
 os.execv(sys.executable, [sys.executable, "-m", "leasefs.service", *sys.argv[3:]])
 """
@@ -53,23 +55,24 @@ class Place:
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(
-        self, *options: str, count: str = "1", watchdog_usec: int = 0
+        self, *options: str, others: Sequence[socket.socket] = (), watchdog_usec: int = 0
     ) -> subprocess.Popen[bytes]:
+        """A ledger that is passed the Unix socket and those others."""
         environment = {**os.environ, "NOTIFY_SOCKET": str(self.notify.getsockname())}
         if watchdog_usec:
             environment["WATCHDOG_USEC"] = str(watchdog_usec)
-        fd = self.listening.fileno()
+        fds = [one.fileno() for one in (self.listening, *others)]
         command: Sequence[str] = [
             sys.executable,
             "-c",
             _START,
-            str(fd),
-            count,
+            ",".join(map(str, fds)),
+            str(len(fds)),
             "--store",
             self.store,
             *options,
         ]
-        process = subprocess.Popen(command, pass_fds=[fd], env=environment, stderr=subprocess.PIPE)
+        process = subprocess.Popen(command, pass_fds=fds, env=environment, stderr=subprocess.PIPE)
         self.processes.append(process)
         return process
 
@@ -186,10 +189,18 @@ def test_an_append_that_hangs_in_the_disk_ends_the_signs_of_life(place: Place) -
 
 
 def test_two_sockets_are_one_too_many(place: Place) -> None:
-    process = place.start(count="2")
+    process = place.start(others=[place.listening])
     _, said = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 1
-    assert b"2 sockets were passed" in said
+    assert b"2 Unix sockets were passed" in said
+
+
+def test_a_passed_socket_of_tcp_is_not_served_without_a_certificate(place: Place) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as tcp:
+        process = place.start(others=[tcp])
+        _, said = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 1
+    assert b"over TCP a ledger speaks TLS only" in said
 
 
 def test_what_does_not_listen_is_refused(place: Place) -> None:
@@ -198,4 +209,4 @@ def test_what_does_not_listen_is_refused(place: Place) -> None:
     process = place.start()
     _, said = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 1
-    assert b"no socket" in said or b"is not a Unix stream socket" in said
+    assert b"no socket" in said or b"is not a stream socket" in said
