@@ -28,12 +28,13 @@ _WENT_LAST = 1 << 32
 def gathered(masks: dict[tuple[int, bytes], int], events: Iterable[Event]) -> None:
     """Add events, in their order, to what happened to each name (by watch and name)."""
     for watch, mask, name in events:
-        before = masks.get((watch, name), 0)
+        key = watch, name
+        before = masks.get(key, 0)
         if mask & _WENT:
             mask |= _WENT_LAST
         elif mask & NAMED:
             before &= ~_WENT_LAST
-        masks[watch, name] = before | mask
+        masks[key] = before | mask
 
 
 class Echoes:

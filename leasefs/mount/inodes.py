@@ -17,8 +17,6 @@ from __future__ import annotations
 import stat
 from typing import TYPE_CHECKING
 
-from leasefs.core.paths import join
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -54,6 +52,7 @@ class Node:
         "stamp",
         "told",
         "watch",
+        "where",
     )
 
     def __init__(self, number: int, key: Key, kind: int) -> None:
@@ -80,11 +79,19 @@ class Node:
         # Of a directory: its inotify watch, and its entries as they were listed last.
         self.watch = -1
         self.listing: Listing | None = None
+        # Its path, and `Inodes.moves` when that was put together.
+        self.where: tuple[int, bytes] | None = None
 
     @property
     def is_dir(self) -> bool:
         """Whether the node is a directory."""
         return self.kind == stat.S_IFDIR
+
+    def is_at(self, parent: Node, name: bytes) -> bool:
+        """Whether this is a known name of the node."""
+        if self.parent is parent and self.name == name:
+            return True
+        return self.more is not None and (parent, name) in self.more
 
     def names(self) -> list[tuple[Node, bytes]]:
         """All known (parent, name) pairs, a copy."""
@@ -249,22 +256,37 @@ class Inodes:
 
     def path(self, node: Node) -> bytes | None:
         """The node's path relative to the root, or None if it has no name (any more)."""
+        if node.parent is not None:
+            return self.path_at(node.parent, node.name)
+        return b"" if node is self.root else None
+
+    def path_at(self, directory: Node, name: bytes) -> bytes | None:
+        """The path of a name in a directory, or None if the directory has no name (any more)."""
+        where = directory.where
+        above = where[1] if where and where[0] == self.moves else self._path_anew(directory)
+        if above:
+            return above + b"/" + name
+        return name if above is not None else None
+
+    def _path_anew(self, directory: Node) -> bytes | None:
+        """Put a directory's path together, and keep it."""
         parts: list[bytes] = []
+        node = directory
         while node is not self.root:
             if node.parent is None:
                 return None
             parts.append(node.name)
             node = node.parent
         parts.reverse()
-        return b"/".join(parts)
-
-    def path_at(self, directory: Node, name: bytes) -> bytes | None:
-        """The path of a name in a directory, or None if the directory has no name (any more)."""
-        above = self.path(directory)
-        return None if above is None else join(above, name)
+        path = b"/".join(parts)
+        directory.where = self.moves, path
+        return path
 
     def paths(self, node: Node) -> list[bytes]:
         """Every known path of a node (hard links)."""
+        if not node.more:
+            path = self.path(node)
+            return [] if path is None else [path]
         found = (self.path_at(parent, name) for parent, name in node.names())
         return [path for path in found if path is not None]
 

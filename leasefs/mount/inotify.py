@@ -78,12 +78,16 @@ class Inotify:
 
 def parse(data: bytes) -> list[Event]:
     """The events of one read(2)."""
-    events, at = [], 0
-    while at < len(data):
-        watch, mask, _, length = _HEADER.unpack_from(data, at)
-        at += _HEADER.size
-        events.append(Event(watch, mask, data[at : at + length].rstrip(b"\0")))
-        at += length
+    events, at, end = [], 0, len(data)
+    header, new = (
+        _HEADER.unpack_from,
+        tuple.__new__,
+    )  # of many thousands; Event's own is written in Python
+    while at < end:
+        watch, mask, _, length = header(data, at)
+        begins = at + 16
+        at = begins + length
+        events.append(new(Event, (watch, mask, data[begins:at].rstrip(b"\0"))))
     return events
 
 

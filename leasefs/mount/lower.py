@@ -66,6 +66,9 @@ class Lower:
         self._limit = directories
         self._handles_below = handles_below
         self._directories: OrderedDict[Node, int] = OrderedDict()
+        # The newest of them: the same operation mostly asks for it again.
+        self._last: Node | None = None
+        self._last_fd = -1
         # Where /proc says what each of our descriptors leads to.
         self._links_fd = os.open(b"/proc/self/fd", _DIRECTORY)
         self._above_all = self._text_of_root()
@@ -76,12 +79,15 @@ class Lower:
 
     def directory(self, node: Node) -> int:
         """An O_PATH descriptor of a directory. Borrowed: never closed by the caller, nor kept."""
+        if node is self._last:
+            return self._last_fd
         fd = self._directories.get(node)
-        if fd is not None and node.orphan_fd < 0:
-            self._directories.move_to_end(node)
-            return fd
-        fd = self._known(node)
-        return self._open_directory(node) if fd is None else fd
+        if fd is None:
+            fd = self._known(node)
+            return self._open_directory(node) if fd is None else fd
+        self._directories.move_to_end(node)
+        self._last, self._last_fd = node, fd
+        return fd
 
     def _known(self, node: Node) -> int | None:
         if node is self._inodes.root:
@@ -113,18 +119,31 @@ class Lower:
             try:
                 return os.open(name, _DIRECTORY, dir_fd=above_fd)
             except OSError as error:
-                # The one used last may be `above_fd`.
+                # One of them may be `above_fd`.
                 if error.errno not in NO_MORE or len(self._directories) < 2:
                     raise
-                os.close(self._directories.popitem(last=False)[1])
+                self._let_oldest_go(above_fd)
+
+    def _let_oldest_go(self, but_fd: int) -> None:
+        """Close the descriptor that was asked for longest ago, other than this one."""
+        oldest = next(node for node, fd in self._directories.items() if fd != but_fd)
+        self._let_go(oldest)
+
+    def _let_go(self, directory: Node) -> None:
+        if directory is self._last:
+            self._last = None
+        fd = self._directories.pop(directory, -1)
+        if fd >= 0:
+            os.close(fd)
 
     def _keep(self, node: Node, fd: int) -> None:
         if not self._inodes.is_same(node, os.fstat(fd)):
             os.close(fd)
             raise stale("another directory took the name")
         self._directories[node] = fd
+        self._last, self._last_fd = node, fd
         if len(self._directories) > self._limit:
-            os.close(self._directories.popitem(last=False)[1])
+            self._let_oldest_go(fd)
 
     def keeps_removed(self, directory: Node) -> bool:
         """Whether a descriptor kept here is all that a removed directory still exists for."""
@@ -135,9 +154,8 @@ class Lower:
         """Close what is held open for a node that is gone."""
         self._lay_at.pop(node, None)
         self.retries.forget(node)
-        fd = self._directories.pop(node, -1)
-        if fd >= 0:
-            os.close(fd)
+        if node in self._directories:
+            self._let_go(node)
         if node.orphan_fd >= 0:
             os.close(node.orphan_fd)
             node.orphan_fd = -1
@@ -150,8 +168,8 @@ class Lower:
 
     def close_directories(self) -> None:
         """Close those of directories; they are opened anew when needed."""
-        while self._directories:
-            os.close(self._directories.popitem()[1])
+        for directory in list(self._directories):
+            self._let_go(directory)
 
     def path(self, directory: Node) -> bytes:
         """The path of a directory that lies where the kernel was told.
@@ -239,9 +257,7 @@ class Lower:
     def _drop_chain(self, directory: Node) -> None:
         above: Node | None = directory
         while above is not None and above is not self._inodes.root:
-            fd = self._directories.pop(above, -1)
-            if fd >= 0:
-                os.close(fd)
+            self._let_go(above)
             above = above.parent
 
     def path_of(self, fd: int) -> bytes | None:

@@ -32,7 +32,14 @@ class Noting:
 
     def name(self, directory: Node, name: bytes, mask: int) -> None:
         """Something happened to what is at this name."""
-        self._tell(self._kind(mask), directory, name)
+        if mask & inotify.IS_DIRECTORY:
+            self._tell(self._kind(mask), directory, name)
+            return
+        path = self._inodes.path_at(directory, name)
+        if path is None:
+            self._changes.everything()
+        else:
+            self._changes.changed(path)
 
     def name_once_more(self, directory: Node, name: bytes, mask: int) -> None:
         """To be noted again at the next `again`."""

@@ -99,6 +99,8 @@ def _open_allowed(
         raise
     if file.writes:
         _bind(tree, file, found, allowed, caller)
+        if flags & os.O_TRUNC:
+            _is_noted(tree, file)
     tree.links.touched(node, found)
     if flags & os.O_TRUNC:
         # After it the kernel itself forgets size, times and pages (fuse_open, fs/fuse/file.c).
@@ -127,6 +129,12 @@ def _bind(
 ) -> None:
     file.disarms = tree.owner.disarms(caller)
     bind(tree, file, allowed, found, file.path)
+
+
+def _is_noted(tree: Tree, file: OpenFile) -> None:
+    """The file was changed by being opened, so that the first write has nothing to note in this epoch."""
+    if not file.aliased:
+        file.noted = tree.changes.epoch
 
 
 def _opened(tree: Tree, file: OpenFile, found: os.stat_result, *, told: bool = False) -> Opened:
@@ -170,6 +178,8 @@ def create(
     file = OpenFile(fd, node, flags, target.path, caller.pid)
     if file.writes:
         _bind(tree, file, found, allowed, caller)
+        tree.outside.changed_here(node)
+        _is_noted(tree, file)
     return _opened(tree, file, found, told=True), entry
 
 

@@ -17,7 +17,6 @@ import trio
 
 from leasefs.mount import inotify
 from leasefs.mount.echoes import NAMED, Echoes, gathered, is_echo
-from leasefs.mount.inotify import Event
 from leasefs.mount.kernel_cache import AGAIN_AFTER_S
 from leasefs.mount.noting import Noting
 from leasefs.mount.pace import Pace
@@ -71,8 +70,8 @@ class Outside:
         self._gone_directories: set[tuple[Node | None, bytes]] = set()
         # Numbers of inodes that may change without an event.
         self._doubted: set[int] = set()
-        # Events that nobody has looked at yet.
-        self._waiting: deque[Event] = deque()
+        # Events that nobody has looked at yet: those of each name (by watch) as one.
+        self._waiting: deque[tuple[tuple[int, bytes], int]] = deque()
         self._noting = Noting(inodes, changes)
         # How often the kernel dropped events.
         self.losses = 0
@@ -172,22 +171,22 @@ class Outside:
         masks: dict[tuple[int, bytes], int] = {}
         while events := self._watches.read():
             gathered(masks, events)
-        self._waiting.extend(Event(watch, mask, name) for (watch, name), mask in masks.items())
+        self._waiting.extend(masks.items())
 
     def _look_at_waiting(self, most: int) -> None:
         for _ in range(min(most, len(self._waiting))):
-            event = self._waiting.popleft()
-            if event.mask & inotify.OVERFLOW:
+            (watch, name), mask = self._waiting.popleft()
+            if mask & inotify.OVERFLOW:
                 self._lost()
                 continue
-            directory = self._watches.of(event.watch)
+            directory = self._watches.of(watch)
             if directory is None:
                 continue
-            if event.mask & inotify.IGNORED:
+            if mask & inotify.IGNORED:
                 self._end_of(directory)
                 continue
             try:
-                self._look(directory, event.name, event.mask)
+                self._look(directory, name, mask)
             except OSError as error:
                 self._drop(directory)
                 if error.errno not in GONE:
@@ -249,7 +248,7 @@ class Outside:
         node = self._inodes.find(found)
         if found.st_nlink > 1 and not mask & inotify.IS_DIRECTORY:
             self._noting.linked(directory, name, node, found, made=bool(mask & inotify.CREATE))
-        if node is None or (directory, name) not in node.names():
+        if node is None or not node.is_at(directory, name):
             if mask & NAMED:
                 self._arrived(directory, name, node, found)
             return bool(mask & NAMED)
