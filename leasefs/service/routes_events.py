@@ -30,7 +30,7 @@ async def events(
     wanted = _wanted(query)
     if query.follow or b"text/event-stream" in (call.header(b"accept") or b""):
         after_seq = _resume_point(ledger, call, query)
-        return EventStream(_followed(ledger, wanted, after_seq))
+        return EventStream(_followed(ledger, wanted, after_seq, call.principal.identity))
     found, next_seq = await ledger.hub.find(wanted, query.after or 0, query.limit)
     return _page(found, ledger.state.seq, next_seq, ledger.hub.base)
 
@@ -66,8 +66,10 @@ def _page(found: list[Record], head: int, next_seq: int, base: int) -> Answer:
     return Answer(200, body)
 
 
-async def _followed(ledger: Ledger, wanted: Wanted, after_seq: int) -> AsyncGenerator[bytes, None]:
-    follower = ledger.hub.follow(wanted, after_seq)
+async def _followed(
+    ledger: Ledger, wanted: Wanted, after_seq: int, identity: str
+) -> AsyncGenerator[bytes, None]:
+    follower = ledger.hub.follow(wanted, after_seq, identity)
     try:
         yield b": leasefs events\n\n"
         while True:

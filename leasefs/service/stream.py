@@ -33,7 +33,7 @@ SCANNED_AT_MOST = 100_000
 
 
 class StreamClosed(Exception):
-    """The server stops: followers may go on with the next one, from where they are."""
+    """The server stops: followers may go on with the next one, from where they are. Or who follows was revoked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,13 @@ class Wanted:
 
 
 class Follower:
-    """One reader of the stream."""
+    """One reader of the stream; `identity` is whose it is, if the ledger knows them as one."""
 
-    __slots__ = ("_buffer", "_hub", "_missed", "_position", "_wake", "wanted")
+    __slots__ = ("_buffer", "_hub", "_missed", "_position", "_wake", "identity", "wanted")
 
-    def __init__(self, hub: StreamHub, wanted: Wanted, after_seq: int) -> None:
+    def __init__(self, hub: StreamHub, wanted: Wanted, after_seq: int, identity: str = "") -> None:
         self.wanted = wanted
+        self.identity = identity
         self._hub = hub
         self._position = after_seq
         self._missed = True
@@ -91,7 +92,7 @@ class Follower:
         """The next wanted events, at least one; waits for them. Nothing is lost if it is cancelled.
 
         Raises:
-            StreamClosed: the server stops.
+            StreamClosed: the server stops; or the reader was revoked, and has heard of that all that it wanted.
             StoreError, UnknownEvent: the store cannot be read.
         """
         while True:
@@ -102,6 +103,8 @@ class Follower:
             if found:
                 return found
             if not self._missed:
+                if not self._hub.knows(self.identity):
+                    raise StreamClosed
                 await self._wake.wait()
 
     def _from_buffer(self) -> list[Record]:
@@ -145,9 +148,14 @@ class StreamHub:
         """The last durable event's number."""
         return self._writer.durable.seq
 
-    def follow(self, wanted: Wanted, after_seq: int) -> Follower:
-        """A new follower; `leave` it when done."""
-        follower = Follower(self, wanted, after_seq)
+    def knows(self, identity: str) -> bool:
+        """Whether an identity may still read; so may whoever is none."""
+        known = self._writer.durable.identities.get(identity)
+        return not identity or (known is not None and known.is_live)
+
+    def follow(self, wanted: Wanted, after_seq: int, identity: str = "") -> Follower:
+        """A new follower, of this identity if of any; `leave` it when done."""
+        follower = Follower(self, wanted, after_seq, identity)
         self._group(wanted).add(follower)
         return follower
 
@@ -215,13 +223,13 @@ class StreamHub:
     def close(self) -> None:
         """End all streams and all waiting."""
         self.closed = True
-        for follower in (
-            *self._of_all,
-            *(one for group in self._of_session.values() for one in group),
-        ):
-            follower.wake()
+        self._wake_all()
         for lease_id in list(self._waiting):
             self._tell(lease_id)
+
+    def _wake_all(self) -> None:
+        for follower in chain(self._of_all, *self._of_session.values()):
+            follower.wake()
 
     def _group(self, wanted: Wanted) -> set[Follower]:
         if wanted.session is None:
@@ -236,6 +244,8 @@ class StreamHub:
                     follower.offer(record)
             if self._waiting:
                 self._tell(_befallen(record.event))
+            if isinstance(record.event, ev.AgentRevoked):
+                self._wake_all()
 
     def _tell(self, lease_id: str) -> None:
         for told in self._waiting.pop(lease_id, ()):

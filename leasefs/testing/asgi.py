@@ -34,11 +34,12 @@ class Reply:
 
 @dataclass(slots=True)
 class AsgiClient:
-    """A caller of `app`; `credentials` are `<session>:<secret>`."""
+    """A caller of `app`; `credentials` are `<session>:<secret>`, `token` is an identity's; over TCP there is no `uid`."""
 
     app: Callable[..., Awaitable[None]]
     credentials: str = ""
-    uid: int = field(default_factory=os.geteuid)
+    uid: int | None = field(default_factory=os.geteuid)
+    token: str = ""
 
     async def ask(
         self,
@@ -81,6 +82,8 @@ class AsgiClient:
         given = dict(headers)
         if self.credentials:
             given.setdefault("authorization", f"Leasefs {self.credentials}")
+        elif self.token:
+            given.setdefault("authorization", f"Bearer {self.token}")
         bare, _, query = path.partition("?")
         return {
             "type": "http",
@@ -88,5 +91,10 @@ class AsgiClient:
             "path": bare,
             "query_string": query.encode("ascii"),
             "headers": [(name.encode(), value.encode("latin-1")) for name, value in given.items()],
-            "state": {"connection": Connection(uid=self.uid, pid=1, abort=lambda: None)},
+            "state": {"connection": self._connection()},
         }
+
+    def _connection(self) -> Connection:
+        if self.uid is None:
+            return Connection(None, None, lambda: None, "192.0.2.7")
+        return Connection(self.uid, 1, lambda: None)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
+from msgspec import structs
 
 from leasefs.core.commands import (
+    AddAgent,
     AskForTime,
     Beat,
     ClaimLease,
@@ -22,7 +24,9 @@ from leasefs.core.commands import (
     ReleaseLease,
     ReportIntents,
     ReportRescue,
+    RevokeAgent,
     RevokeLease,
+    RotateAgent,
     SetAdmission,
     SetHold,
     SettleIntents,
@@ -35,6 +39,7 @@ from leasefs.core.intents import IntentKind, OnDirty, Outcome
 from leasefs.core.lease import Mode
 from leasefs.core.ledger import decide
 from leasefs.core.records import Admission, Rescue
+from leasefs.core.roles import Role
 from leasefs.core.state import State
 
 if TYPE_CHECKING:
@@ -174,8 +179,37 @@ _scheduled = st.one_of(
     ),
     st.builds(Unfreeze, st.just("op"), _ids),
 )
+_token_numbers = st.integers(0, 20)
+_names = st.sampled_from(["agent-0", "agent-1", "agent-2"])
+_identified = st.one_of(
+    st.builds(
+        lambda name, number, uid, role: AddAgent(
+            "op", name, role, f"{number:012x}", f"{number:064x}", uid, "user"
+        ),
+        _names,
+        _token_numbers,
+        st.sampled_from([None, 1000, 1001]),
+        st.sampled_from(list(Role)),
+    ),
+    st.builds(
+        lambda name, number, grace_s: RotateAgent(
+            "op", name, f"{number:012x}", f"{number:064x}", grace_s
+        ),
+        _names,
+        _token_numbers,
+        st.sampled_from([0.0, 60.0]),
+    ),
+    st.builds(RevokeAgent, st.just("op"), _names),
+    st.builds(
+        lambda number: structs.replace(
+            open_command(number), kind="mount", replace=True, identity=f"agent-{number}"
+        ),
+        st.integers(0, 2),
+    ),
+)
 _commands = st.one_of(
     _leftovers,
+    _identified,
     _scheduled,
     _scheduled,
     _opens,
