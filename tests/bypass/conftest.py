@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from leasefs.testing.bypass_agent import agent_beside_another
 from leasefs.testing.bypass_scene import MINE, Scene, fill, unleased
 from leasefs.testing.intruder import Intruder
 from leasefs.testing.mounted import mounted
+from leasefs.testing.own_world import World, own_world
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from leasefs.testing.agents import Agent
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +53,18 @@ def scene(one_mount: Scene) -> Iterator[Scene]:
     yield one_mount
     one_mount.hold(MINE)
     assert unleased(one_mount.source) == before
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with own_world(str(tmp_path_factory.mktemp("w"))) as world:
+        yield world
+
+
+@pytest.fixture(scope="module")
+def agent(world: World) -> Iterator[Agent]:
+    with agent_beside_another(f"{world.root}/tree") as agent:
+        yield agent
 
 
 @pytest.fixture(scope="session")
