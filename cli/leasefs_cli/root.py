@@ -65,6 +65,7 @@ class Root(LazyGroup):
                     "freeze": "Let nobody write somewhere, and say why.",
                     "unfreeze": "Lift a freeze.",
                     "freezes": "What is frozen, by whom, why.",
+                    "agent": "Issue, rotate and revoke identities of agents and people.",
                 }
             ),
         ),
@@ -92,6 +93,7 @@ class Root(LazyGroup):
                     "ledger": "Serve, look at or stop the ledger.",
                     "service": "Keep ledger and mounts running under systemd.",
                     "metrics": "Numbers of ledger and mounts, for Prometheus.",
+                    "config": "What is configured, and where it is said.",
                     "doctor": "Check this machine and say what to repair.",
                     "completion": "Print the completion script of a shell.",
                 }

@@ -27,11 +27,9 @@ def find_tree(path: str | None) -> Tree | None:
     Raises:
         InvalidRequest: its territory cannot be told; the message says what to repair.
     """
-    place = os.path.realpath(path or ".")
-    while not any(os.path.lexists(os.path.join(place, mark)) for mark in _MARKS):
-        if place == "/":
-            return None
-        place = os.path.dirname(place)
+    place = find_root(path)
+    if place is None:
+        return None
     root_fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         return Tree(place, territory_of(root_fd, place).id)
@@ -39,6 +37,16 @@ def find_tree(path: str | None) -> Tree | None:
         raise InvalidRequest(str(error), path=place) from error
     finally:
         os.close(root_fd)
+
+
+def find_root(path: str | None) -> str | None:
+    """The root of the tree at or above `path` (default: the current directory), or None."""
+    place = os.path.realpath(path or ".")
+    while not any(os.path.lexists(os.path.join(place, mark)) for mark in _MARKS):
+        if place == "/":
+            return None
+        place = os.path.dirname(place)
+    return place
 
 
 def checked_out(root: str) -> str:

@@ -37,6 +37,14 @@ def found(name: str) -> Found:
     return resolve(setting, [*_said_last(setting), *_files_as_layers()])
 
 
+def refused(name: str, words: str) -> BadConfiguration:
+    """The failure of who cannot use what the setting says, though it is of its kind; `words` say why."""
+    from leasefs.client.config_report import Report
+
+    report = Report()
+    return BadConfiguration(report.where(name, report.found(name).place), name, 0, words)
+
+
 def text(name: str) -> str:
     """A setting that is a text; "" if nobody says anything. Raises as `found`."""
     return _as(str, name) or ""

@@ -69,12 +69,13 @@ def read_config_file(place: str, path: str) -> ConfigFile:
         return ConfigFile(place, path)
     except OSError as error:
         return _refused(place, path, f"cannot be read: {error.strerror}")
-    with open(fd, "rb") as file:
-        try:
-            problem = _unfit(os.fstat(fd), path)
-            content = b"" if problem else file.read(_LIMIT_BYTES + 1)
-        except OSError as error:
-            return _refused(place, path, f"cannot be read: {error.strerror}")
+    try:
+        problem = _unfit(os.fstat(fd), path)
+        content = b"" if problem else _content(fd)
+    except OSError as error:
+        return _refused(place, path, f"cannot be read: {error.strerror}")
+    finally:
+        os.close(fd)
     if len(content) > _LIMIT_BYTES:
         problem = f"is longer than {_LIMIT_BYTES >> 10} KiB"
     if problem:
@@ -82,6 +83,12 @@ def read_config_file(place: str, path: str) -> ConfigFile:
     from leasefs.core.settings_file import parse  # only who has such a file pays
 
     return ConfigFile(place, path, parse(content, place))
+
+
+def _content(fd: int) -> bytes:
+    """All of a regular file, but no more than tells that it is too long."""
+    with open(fd, "rb", closefd=False) as file:
+        return file.read(_LIMIT_BYTES + 1)
 
 
 def _refused(place: str, path: str, problem: str) -> ConfigFile:

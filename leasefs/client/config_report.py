@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from leasefs.core.setting import Value
 
+_PREFIX = "LEASEFS_"
 # Variables that are no settings: about one mount, one command, one run of a hook or a check.
 OTHER_VARIABLES = frozenset(
     {
@@ -97,9 +98,11 @@ def _environment() -> dict[str, Value]:
 
 def _strange_variables() -> Iterator[Trouble]:
     """Variables that look like a setting's and are none: nobody reads them, which their writer may not know."""
-    known = {setting.variable for setting in SETTINGS.values()} | OTHER_VARIABLES
+    known = {setting.variable for setting in SETTINGS.values()} - {""} | OTHER_VARIABLES
     for name in sorted(os.environ):
-        if name.startswith("LEASEFS_") and name not in known:
-            near = nearest(name, sorted(known))
-            hint = f"; did you mean {near}?" if near else ""
+        if name.startswith(_PREFIX) and name not in known:
+            near = nearest(
+                name.removeprefix(_PREFIX), [one.removeprefix(_PREFIX) for one in sorted(known)]
+            )
+            hint = f"; did you mean {_PREFIX}{near}?" if near else ""
             yield Trouble(name, "", 0, f"no setting has this variable{hint}", fatal=False)

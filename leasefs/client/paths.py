@@ -10,8 +10,8 @@ import os
 import stat
 
 from leasefs.client import config
-from leasefs.client.address import MAX_SOCKET_PATH_BYTES, Address
-from leasefs.core.errors import Denied
+from leasefs.client.address import MAX_SOCKET_PATH_BYTES, Address, parse_url
+from leasefs.core.errors import Denied, InvalidRequest
 
 _SOCKET_NAME = "ledger.sock"
 
@@ -97,6 +97,10 @@ def ledger_url() -> tuple[str, bool]:
     """
     configured = config.text("ledger.url")
     if configured:
+        try:
+            parse_url(configured)
+        except InvalidRequest as error:
+            raise config.refused("ledger.url", error.message) from error
         return configured, False
     return Address(socket_path=ledger_socket()).url, True
 

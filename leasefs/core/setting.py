@@ -14,6 +14,12 @@ ENVIRONMENT, COMMAND_LINE = "environment", "command line"
 PLACES = (DEFAULT, SYSTEM, USER, REPOSITORY, ENVIRONMENT, COMMAND_LINE)
 """Where a value may come from, the later before the earlier."""
 
+# Whose files may say a setting. What is a `PROJECT`'s can be said nowhere else.
+ANYBODY = (SYSTEM, USER, REPOSITORY)
+HOST = (SYSTEM, USER)
+PERSON = (USER,)
+PROJECT = (REPOSITORY,)
+
 
 Value = str | bool | int | float | tuple[Any, ...] | None
 """What programs are given; None if there is no default and nobody says anything."""
@@ -40,7 +46,7 @@ class Setting(NamedTuple):
     @property
     def variable(self) -> str:
         """The variable of the environment that says it, or "" if none does."""
-        if self.files == (REPOSITORY,):
+        if self.files == PROJECT:
             return ""
         return self.spelt or f"LEASEFS_{self.name.replace('.', '_').upper()}"
 

@@ -144,8 +144,8 @@ def whole(least: int, most: int, unit: str = "") -> Kind:
 
 def seconds(least_s: float, most_s: float, *, zero: bool = True, forever: bool = False) -> Kind:
     """Seconds within bounds; `zero` says whether the least may be said, too, `forever` whether `inf` may."""
-    least = f"{least_s:g} to" if zero else f"more than {least_s:g} and at most"
-    words = f"seconds, {least} {most_s:g}{' or inf' if forever else ''}"
+    least = f"{least_s:.15g} to" if zero else f"more than {least_s:.15g} and at most"
+    words = f"seconds, {least} {most_s:.15g}{' or inf' if forever else ''}"
 
     def read(value: object) -> float:
         if isinstance(value, int | float) and not isinstance(value, bool):

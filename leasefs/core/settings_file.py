@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leasefs.core.setting import REPOSITORY
+from leasefs.core.setting import PROJECT, REPOSITORY
 from leasefs.core.settings import SETTINGS, nearest, of_place
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _elsewhere(setting: Setting, place: str) -> str:
     files = " or ".join(_FILES[one] for one in setting.files)
     if place == REPOSITORY:
         return f"`{setting.name}` is not a repository's to say, which nobody need trust; say it in {files}"
-    whose = "one repository's" if setting.files == (REPOSITORY,) else "one person's"
+    whose = "one repository's" if setting.files == PROJECT else "one person's"
     return f"`{setting.name}` is {whose} to say; say it in {files}"
 
 

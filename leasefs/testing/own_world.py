@@ -9,6 +9,8 @@ import socket
 from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.client import paths
+from leasefs.client.config import start_afresh
+from leasefs.client.config_files import SYSTEM_VARIABLE
 from leasefs.client.peer import peer_of
 from leasefs.testing.eventually import eventually
 
@@ -50,6 +52,8 @@ def own_world(root: str) -> Iterator[World]:
         path = os.path.join(root, directory)
         os.makedirs(path, mode=0o700, exist_ok=True)
         os.environ[variable] = path
+    os.environ[SYSTEM_VARIABLE] = ""
+    start_afresh()
     world = World(root)
     try:
         yield world
@@ -57,6 +61,7 @@ def own_world(root: str) -> Iterator[World]:
         world.kill_ledger(signal.SIGTERM)
         os.environ.clear()
         os.environ.update(before)
+        start_afresh()
 
 
 def listener_of(path: str) -> int | None:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+from manual.settings_table import variables
+
 ENVIRONMENT = (
+    *variables(),
     (
-        "LEASEFS_LEDGER",
-        (
-            "The ledger: `unix:/path` or `http://127.0.0.1:port`. Without it, and outside a mount, the user's own is "
-            "started when it is needed."
-        ),
-    ),
-    ("LEASEFS_AGENT", "Who you are outside a mount. Default USER@HOST."),
-    ("LEASEFS_HARNESS", "The program that the agent runs in, for others to read."),
-    (
-        "LEASEFS_ON_RECALL",
-        "What a mount runs when a lease is recalled; see `--on-recall` of leasefs-mount(1).",
+        "LEASEFS_CONFIG_SYSTEM",
+        "Another file in the place of /etc/leasefs/config.toml; empty for none.",
     ),
     (
         "LEASEFS_LEASE",
@@ -46,6 +40,8 @@ FILES = (
         ),
     ),
     (".leasefs.toml", "In a repository: its settings."),
+    ("$XDG_CONFIG_HOME/leasefs/config.toml", "The user's settings; usually below `~/.config`."),
+    ("/etc/leasefs/config.toml", "The machine's settings."),
     ("$XDG_STATE_HOME/leasefs/ledger/", "The log of the user's own ledger."),
     ("$XDG_STATE_HOME/leasefs/ledger.log", "What that ledger has to report."),
     ("$XDG_STATE_HOME/leasefs/cli-errors.log", "Traces of unexpected failures."),

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from leasefs.client import blocking
+from leasefs.client.config import start_afresh
+from leasefs.client.config_files import SYSTEM_VARIABLE
 from leasefs.client.find import MountFound
 from leasefs.testing.fake_ledger import LEASE, OTHER, REFUSAL, TRUSTED, WAITING, FakeLedger
 from leasefs_cli import place
@@ -42,6 +44,7 @@ def own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     for variable, directory in (("HOME", "h"), ("XDG_STATE_HOME", "s"), ("XDG_RUNTIME_DIR", "r")):
         (home / directory).mkdir(mode=0o700)
         monkeypatch.setenv(variable, str(home / directory))
+    monkeypatch.setenv(SYSTEM_VARIABLE, "")
     return home
 
 
@@ -50,6 +53,7 @@ def here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> 
     """Run `leasefs` in this process: quick, and a fake can be put under it."""
 
     def run(*arguments: str) -> Ran:
+        start_afresh()
         monkeypatch.setattr(sys, "argv", ["leasefs", *arguments])
         code = main()
         out, err = capfd.readouterr()

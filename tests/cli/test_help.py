@@ -72,7 +72,9 @@ def test_the_commands_are_these() -> None:
         *("plan", "delegate", "downgrade", "recall", "more-time"),
         *("admission", "admission show", "admission set", "admission clear"),
         *("hold", "freeze", "unfreeze", "freezes"),
+        *("agent", "agent add", "agent rotate", "agent revoke", "agent list", "agent whoami"),
         *("rescue", "rescue list", "rescue show", "rescue apply", "rescue drop"),
+        *("config", "config show", "config get", "config path"),
         *("service", "service install", "service status", "service uninstall"),
         *("hooks", "hooks install", "hooks uninstall", "hooks status", "hooks run"),
     }
