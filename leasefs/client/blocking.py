@@ -122,7 +122,11 @@ class Link:
             wait_s = limited.wait_s(status, body, until_s - clock.now_s())
             if wait_s is not None:
                 pause(wait_s)
-            elif status != _UNAUTHORIZED or not self._proof.refused(call):
+            elif status != _UNAUTHORIZED:
+                return spoken, status, body
+            elif not self._proof.refused(call):
+                if (lacking := self._proof.lacking(call)) is not None:
+                    raise lacking
                 return spoken, status, body
 
     def stream(self, call: api.Call) -> Iterator[StreamEvent]:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from leasefs.client import api
     from leasefs.client.ids import Credentials
     from leasefs.client.tokens import TokenSource
+    from leasefs.core.errors import Denied
 
 
 class Proof:
@@ -35,6 +36,12 @@ class Proof:
         # A Unix socket's ledger knows who connects; to it a session's secret would say less than nothing does.
         nameless = self._tokens.remote or bool(token)
         return session.authorization if session and nameless and not _opens(call) else None
+
+    def lacking(self, call: api.Call) -> Denied | None:
+        """A 401 came: what to do, if it came because there was nothing to show."""
+        if call.needs_session or self._tokens is None or self.header(call) is not None:
+            return None
+        return self._tokens.lacking()
 
     def refused(self, call: api.Call) -> bool:
         """A 401 came for the header of this call: whether there is another to try. Reads a file."""

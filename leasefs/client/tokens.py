@@ -53,6 +53,15 @@ class TokenSource:
         former, self._token = self._token, _read(self._address)
         return self._token not in ("", former)
 
+    def lacking(self) -> Denied:
+        """That the ledger wants a token, and where to put it."""
+        place = os.path.join(tokens_dir(), token_names(self._address)[0])
+        return Denied(
+            f"the ledger at {self._address.url} wants to know who you are, and there is no token: put the one that its operator "
+            f"gave you (`leasefs agent add`) into {place}, mode 0600, or name its file in {FILE_VARIABLE}",
+            url=self._address.url,
+        )
+
 
 def token_file(address: Address) -> str | None:
     """The file that the token for this ledger is read from; None if there is none.

@@ -129,6 +129,8 @@ class TrioLink:
                 if wait_s is not None:
                     await trio.sleep(wait_s)
                 elif not await self._may_try_again(status, call):
+                    if status == _UNAUTHORIZED and (lacking := self._proof.lacking(call)):
+                        raise lacking
                     return speaking.answer(US, call, spoken, status, body)
         raise silent(self.address, timeout_s)
 

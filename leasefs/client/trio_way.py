@@ -43,7 +43,7 @@ class Way:
                     return await _open_unix(address)
                 return await _open_tls(address, await self._context())
             except OSError as error:
-                raise connect_failed(address, error) from error
+                raise connect_failed(address, _cause(error)) from error
             except trio.BrokenResourceError as error:
                 # Authorities and certificates may have been renewed since they were read.
                 self._tls = None
@@ -67,6 +67,14 @@ def close(stream: Stream) -> None:
     """Close without a word; never blocks."""
     bare = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
     bare.socket.close()
+
+
+def _cause(error: OSError) -> OSError:
+    """Why the last of a host's addresses could not be reached: trio says only that none could."""
+    cause = error.__cause__
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[-1]
+    return cause if isinstance(cause, OSError) else error
 
 
 async def _open_unix(address: Address) -> trio.SocketStream:

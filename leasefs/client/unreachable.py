@@ -28,6 +28,11 @@ def connect_failed(address: Address, error: OSError) -> LeasefsError:
         why = "it does not accept the connection in time"
     elif isinstance(error, ConnectionResetError | BrokenPipeError):
         why = "it closed the connection without an answer"
+        if address.host:
+            why += (
+                " (if it asks clients for a certificate, name the file of one that its authority signed in "
+                "LEASEFS_CLIENT_CERT_FILE)"
+            )
     else:
         why = error.strerror or type(error).__name__
     return LedgerUnavailable(

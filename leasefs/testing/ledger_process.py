@@ -11,9 +11,13 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from leasefs.core import tokens
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
+
+    from leasefs.testing.certificates import Leaf
 
 SECRET = "s" * 40
 _TIMEOUT_S = 30.0
@@ -93,6 +97,20 @@ class LedgerProcess:
             raise RuntimeError(str(reply))
         return f"{session}:{SECRET}"
 
+    def add_agent(self, name: str, role: str = "agent") -> str:
+        """Issue an identity; its token."""
+        token = tokens.spelled(os.urandom(6).hex(), os.urandom(32).hex())
+        body = {
+            "agent": name,
+            "role": role,
+            "token_id": tokens.id_of(token),
+            "token_sha256": tokens.hashed(token),
+        }
+        reply = self.ask("POST", "/v1/agents", body)
+        if reply.status != 201:
+            raise RuntimeError(str(reply))
+        return token
+
     def raw(self) -> socket.socket:
         """A bare connection."""
         connection = socket.socket(socket.AF_UNIX)
@@ -109,6 +127,21 @@ class LedgerProcess:
         """SIGTERM, and wait; the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(_TIMEOUT_S)
+
+
+def free_port() -> int:
+    """A port of this machine at which nobody listens now."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+    return port
+
+
+def tls_options(leaf: Leaf, port: int) -> tuple[str, ...]:
+    """The options of a ledger that is reached at this port as well."""
+    return (
+        *("--listen", f"127.0.0.1:{port}"),
+        *("--tls-cert", leaf.certificate, "--tls-key", leaf.key),
+    )
 
 
 def command(socket_path: str, store: str) -> Sequence[str]:
