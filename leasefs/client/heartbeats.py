@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from leasefs.client import api
+from leasefs.client.log_events import Event, note
 from leasefs.core.errors import LeasefsError, LedgerUnavailable, SessionEnded
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ class Heartbeats:
             this_round, self._next_round = self._next_round, _Round()
             try:
                 await self._round()
+                self._back()
                 self._failures, self._not_before_s, self.reachable = 0, float("-inf"), True
             except SessionEnded as error:
                 this_round.error = error
@@ -164,9 +166,14 @@ class Heartbeats:
         leases_s = self._uses.next_due_s(self._trust.view.leases)
         return min(leases_s, self._beat_at_s + SESSION_BEAT_S)
 
+    def _back(self) -> None:
+        if self._failures:
+            words = f"the ledger answers again, after {self._failures} heartbeats in vain"
+            note(log, Event.LEDGER_BACK, words, failures=self._failures)
+
     def _failed(self, error: LeasefsError) -> None:
         if not self._failures:
-            log.warning("no heartbeat: %s", error.message)
+            note(log, Event.LEDGER_LOST, f"no heartbeat: {error.message}", code=error.code)
         wait_s = min(_RETRY_S[1], _RETRY_S[0] * 2 ** min(self._failures, 10))
         self._failures += 1
         self._not_before_s = self._clock.now_s() + wait_s

@@ -16,9 +16,11 @@ No I/O and no waiting here; the loops are in `heartbeats` and `own_events`.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from leasefs.client.log_events import Event, note
 from leasefs.core.globs import parse_glob
 from leasefs.core.held import HeldLease, HeldView
 from leasefs.core.lease import Mode, trust_margin_s
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from leasefs.core.carving import Carved
+
+log = logging.getLogger(__name__)
 
 _REMEMBERED = 1024
 
@@ -82,6 +86,13 @@ class Trust:
         lease = self.lease(lease_id)
         if lease is None:
             return
+        note(
+            log,
+            Event.LEASE_LOST,
+            f"{lease_id} is lost: {reason}",
+            lease=lease_id,
+            token=lease.token,
+        )
         rest = [other for other in self.view.leases if other is not lease]
         gone = {**self.view.lost, lease.token: reason}
         # What was carved out of it stands on its own now: no other lease of ours can lie over that ground.

@@ -138,7 +138,8 @@ def exposition(families: Iterable[Family]) -> str:
 
 def merged(parts: Iterable[tuple[Labels, str]]) -> str:
     """Texts of `exposition` as one, each family once; the labels of a part are added to each of its numbers
-    that has none of that name."""
+    that has none of that name.
+    """
     heads: dict[str, list[str]] = {}
     numbers: dict[str, list[str]] = {}
     for labels, text in parts:

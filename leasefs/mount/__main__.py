@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import logging
 import sys
 from typing import Any
 
 from leasefs.client.config import give_all
+from leasefs.client.log_setup import log_as
 from leasefs.mount.daemon import run
 from leasefs.mount.launch import decode_config
 
@@ -20,14 +20,10 @@ def main() -> int:
     parser.add_argument("--config-fd", type=int, required=True, help="pipe with the configuration")
     parser.add_argument("--status-fd", type=int, required=True, help="pipe for one line of JSON")
     given = parser.parse_args()
-    logging.basicConfig(
-        level=logging.INFO,
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
     with open(given.config_fd, "rb") as pipe:
         config = decode_config(pipe.read())
     give_all(config.settings)
+    log_as("leasefs-mount", {"agent": config.agent})
 
     def tell(outcome: dict[str, Any]) -> None:
         # Whoever started us may have left meanwhile; that is no reason to stop.

@@ -18,6 +18,7 @@ import trio
 import leasefs
 from leasefs.client.address import Address, parse_url
 from leasefs.client.config import around
+from leasefs.client.log_events import Event, fields, note
 from leasefs.client.supervisor import supervisor
 from leasefs.core.errors import InvalidRequest, LeasefsError, NotMounted
 from leasefs.mount.agent_session import AgentSession, opened_session
@@ -101,6 +102,9 @@ async def _serve_all(
 
         def mounted() -> None:
             until_the_end.enter_context(registered(about))
+            words = f"{about['source']} is mounted at {about['mountpoint']} for {about['agent']}"
+            shown = {name: about[name] for name in ("source", "mountpoint", "session", "territory")}
+            note(log, Event.MOUNTED, words, **shown)
             ready(about)
             parts.supervised.mounted()
             nursery.start_soon(session.kept.claim_again)
@@ -201,7 +205,8 @@ def run(config: MountConfig, tell: Callable[[dict[str, Any]], None]) -> int:
     except BaseException as error:  # the last stop: whatever it is, it is told and logged
         refused = _refusal_in(error)
         if refused is None or told:
-            log.exception("the mount ends by a fault and stays closed")
+            words = "the mount ends by a fault and stays closed"
+            log.critical(words, exc_info=error, extra=fields(Event.MOUNT_FAULT, {}))
         if not told:
             tell({"error": refusal(refused or _fault(error))[1]["error"]})
         return 1

@@ -8,6 +8,7 @@ from collections import deque
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from leasefs.client.log_events import Event, note
 from leasefs.core.paths import shown, text
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class ForeignLog:
         """Note one."""
         if any((one.path, one.what, one.wall_s) == fact[:3] for one in self._last):
             return
-        log.warning("foreign write on leased ground: %s", _words(fact))
+        words = f"foreign write on leased ground: {_words(fact)}"
+        note(log, Event.FOREIGN_WRITE, words, path=fact.path, what=fact.what, how=fact.how)
         self._last.append(fact)
 
     def heard(self, fact: Mapping[str, Any], leases: Container[str]) -> None:

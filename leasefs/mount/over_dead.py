@@ -20,6 +20,7 @@ import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from leasefs.client.log_events import Event, note
 from leasefs.core.errors import NotMounted
 from leasefs.mount.bind import clone, permitted, unbind
 from leasefs.mount.mountinfo import mounts, top_at
@@ -65,7 +66,8 @@ def entered(options: MountOptions) -> Iterator[MountOptions]:
         clear_dead(options.real_mountpoint)
         yield options
         return
-    log.info("%s is a dead mount: mounting over it", options.real_mountpoint)
+    words = f"{options.real_mountpoint} is a dead mount: mounting over it"
+    note(log, Event.MOUNTED_OVER_DEAD, words, mountpoint=options.real_mountpoint)
     if not options.in_place:
         yield replace(options, covers_dead=True)
         return

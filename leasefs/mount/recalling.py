@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import trio
 
 from leasefs.client.ids import new_key
+from leasefs.client.log_events import Event, note
 from leasefs.client.recalls import Recall, Stage
 from leasefs.core.errors import Dirty, LeasefsError, LedgerUnavailable
 from leasefs.core.lease import Mode
@@ -94,7 +95,8 @@ class Recalling:
         asked = recall.stage in (Stage.ASKED, Stage.STOPPED)
         if asked and self._told.get(recall) not in (True, recall.cold):
             self._told[recall] = recall.cold
-            log.warning("%s is %s", recall.lease_id, recall.words())
+            words = f"{recall.lease_id} is {recall.words()}"
+            note(log, Event.RECALLED, words, lease=recall.lease_id, cold=recall.cold)
             left_s = recall.until_s - self._lessee.now_s()
             nursery.start_soon(self._hook.run, recall, 0.0 if recall.cold else left_s)
 

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+from leasefs.client.log_events import Event, note
 from leasefs.client.process import program_name
 from leasefs.core.paths import shown
 from leasefs.core.policy import Op, Reason, RefusalRecord, Refused
@@ -90,7 +91,19 @@ class RefusalLog:
         )
         self.counts[refused.reason, observed] = self.counts.get((refused.reason, observed), 0) + 1
         how = "observed" if observed else "refused"
-        log.info("%s: %s %s: %s", how, record.op.value, shown(record.path), record.reason.value)
+        path = shown(record.path)
+        note(
+            log,
+            Event.WRITE_REFUSED,
+            f"{how}: {record.op.value} {path}: {record.reason.value}",
+            path=record.path,
+            op=record.op.value,
+            reason=record.reason.name.lower().replace("_", "-"),
+            errno=record.errno,
+            pid=record.pid,
+            program=record.program,
+            lease=record.lease_id,
+        )
         self._last.append(record)
         self._tell(record)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from leasefs.client import api
+from leasefs.client.log_events import Event, note
 from leasefs.client.paths import state_dir
 from leasefs.core.errors import InvalidRequest, LeasefsError
 from leasefs.core.intents import NAMES_KEPT
@@ -115,9 +116,19 @@ class Rescuer:
         try:
             made = await trio.to_thread.run_sync(_snapshot, self._tree, header.root, paths, about)
         except (VcsError, LeasefsError, OSError) as error:
-            log.error("the uncommitted work of %s is NOT kept: %s", owner.lease, error)  # noqa: TRY400
+            words = f"the uncommitted work of {owner.lease} is NOT kept: {error}"
+            note(log, Event.NOT_RESCUED, words, lease=owner.lease, paths=len(paths))
             return None
-        log.warning("%s: kept %d paths of %s in %s", reason, len(made.paths), owner.lease, made.ref)
+        words = f"{reason}: kept {len(made.paths)} paths of {owner.lease} in {made.ref}"
+        note(
+            log,
+            Event.RESCUED,
+            words,
+            lease=owner.lease,
+            rescue=made.id,
+            ref=made.ref,
+            paths=len(made.paths),
+        )
         self._untold.append(_Untold(self._call(about, made, ends=ends), made.id))
         self._some.set()
         return made

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyfuse3
 import trio
 
+from leasefs.client.log_events import Event, note
 from leasefs.core.errors import NotMounted
 from leasefs.mount.changes import ChangeLog
 from leasefs.mount.connection import connect, raise_read_ahead
@@ -328,7 +329,8 @@ async def _unmount_on_signal(
         hurry = trio.Event()
         async with trio.open_nursery() as nursery:
             async for number in signals:
-                log.info("%s: unmounting %s", signal.Signals(number).name, mountpoint)
+                words = f"{signal.Signals(number).name}: unmounting {mountpoint}"
+                note(log, Event.UNMOUNTED, words, mountpoint=mountpoint)
                 stop_waiting()
                 if hurry.is_set():
                     continue

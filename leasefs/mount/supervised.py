@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from leasefs.client.log_events import Event, note
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -74,9 +76,9 @@ class Supervised:
             check=False,
         )
         if done.returncode:
-            log.warning(
-                "%s does not answer: %s", self._mountpoint, done.stderr.decode(errors="replace")
-            )
+            said = done.stderr.decode(errors="replace").strip()
+            words = f"{self._mountpoint} does not answer: {said}"
+            note(log, Event.MOUNT_SILENT, words, mountpoint=self._mountpoint)
         return done.returncode == 0
 
 

@@ -9,12 +9,14 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from leasefs.client.log_setup import log_as
 from leasefs.client.supervisor import supervisor
 from leasefs.core.errors import LeasefsError
+from leasefs.core.settings import LOG_FORMATS as FORMATS
+from leasefs.core.settings import LOG_LEVELS as LEVELS
 from leasefs.service.activation import passed_sockets, path_of
 from leasefs.service.entries import UnknownEvent
 from leasefs.service.limits import Limits, limits_of
-from leasefs.service.log_lines import log_to_stderr
 from leasefs.service.places import UnsafePlace
 from leasefs.service.server import IN_MEMORY, Options, serve
 from leasefs.service.tcp_options import TcpOptions
@@ -33,9 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: stopped in order, or embedded and somebody else serves. 1: cannot serve; one line says why. 2: usage.
     """
     given = _parser().parse_args(arguments)
-    log_to_stderr()
     idle_s = given.idle_s if given.idle_s is not None else (IDLE_S if given.embedded else None)
     try:
+        log_as("leasefs-ledger", level=given.log_level, how=given.log_format)
         passed = passed_sockets()
         if passed.unix is None and given.socket is None:
             return _failed(UnsafePlace("no socket was passed: name one with --socket PATH"))
@@ -68,6 +70,8 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help=f"exit 0 if another process serves this store, and when idle for --idle-s ({IDLE_S:g})",
     )
+    parser.add_argument("--log-level", default="", choices=LEVELS, help="default: `log.level`")
+    parser.add_argument("--log-format", default="", choices=FORMATS, help="default: `log.format`")
     parser.add_argument(
         "--idle-s", type=_seconds, help="exit 0 after so many seconds without any use"
     )

@@ -11,6 +11,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from leasefs.client.log_events import Event, note
 from leasefs.core.exposition import Counts, counter, gauge
 
 if TYPE_CHECKING:
@@ -72,11 +73,8 @@ class Pulse:
         self._suspended_s += max(0.0, passed_s - (self._last.monotonic_s - last.monotonic_s))
         if abs(stepped_s) > STEP_S:
             self._steps.add("forward" if stepped_s > 0 else "back")
-            _log.warning(
-                "the wall clock was set by %+.1f s; times in the log jump with it, leases do not",
-                stepped_s,
-                extra={"event": "clock-step", "facts": {"stepped_s": round(stepped_s, 3)}},
-            )
+            words = f"the wall clock was set by {stepped_s:+.1f} s; times in the log jump with it, leases do not"
+            note(_log, Event.CLOCK_STEP, words, stepped_s=round(stepped_s, 3))
 
     def families(self) -> Iterator[Family]:
         """As they stand."""

@@ -25,12 +25,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leasefs import __version__
+from leasefs.client.log_events import Event, note
 from leasefs.client.supervisor import Supervisor
 from leasefs.core.commands import StartLedger
 from leasefs.service import retention
 from leasefs.service.app import LedgerApp
 from leasefs.service.clock import ClockMark, LedgerClock, SystemClock, boot_identity, clock_after
 from leasefs.service.context import Ledger
+from leasefs.service.event_log import EventLog
 from leasefs.service.idle import IdleWatch, in_use
 from leasefs.service.limits import Limiter, Limits
 from leasefs.service.listener import Listener
@@ -240,7 +242,8 @@ class LedgerServer:
         watched = Watched(self._options.supervisor, self._writer, lambda: listener.connections)
         background.append(asyncio.create_task(watched.run(), name="supervisor"))
         urls = [f"unix:{self._options.socket_path}", *map(url_of, tcp)]
-        _log.info("serving %s at %s from event %d on", ledger.store, ", ".join(urls), hub.head)
+        words = f"serving {ledger.store} at {', '.join(urls)} from event {hub.head} on"
+        note(_log, Event.SERVING, words, seq=hub.head, version=__version__)
         self._ready(urls)
         await self._until_stop(background, listener)
         self._options.supervisor.stopping()
@@ -250,13 +253,14 @@ class LedgerServer:
         await listener.stop(FINISH_WITHIN_S)
         await ledger.compactor.close()
         await snapshots.save()
-        _log.info("stopped at event %d", hub.head)
+        note(_log, Event.STOPPED, f"stopped at event {hub.head}", seq=hub.head)
 
     def _measure(
         self, ledger: Ledger, listener: Listener, snapshots: Snapshots, pulse: Pulse
     ) -> None:
-        """Have the monitor see what the parts know."""
+        """Have the monitor see what the parts know, and the system's log what an operator wants to meet."""
         meters = ledger.meters
+        self._writer.listen(EventLog().heard)
         meters.add(listener.families)
         meters.add(snapshots.families)
         meters.add(pulse.families)

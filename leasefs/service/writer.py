@@ -27,6 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from leasefs.client.log_events import Event, note
 from leasefs.core.errors import LedgerUnavailable
 from leasefs.core.ledger import Decision, decide
 from leasefs.core.state import State, apply
@@ -146,7 +147,7 @@ class LedgerWriter:
         except SequenceConflict:
             await self._decide_again(group)
         except StoreError as error:
-            _log.error("the store took nothing: %s", error)
+            note(_log, Event.STORE_FAILED, f"the store took nothing: {error}", events=len(records))
             self._fail(group, error)
         except Exception as error:  # noqa: BLE001 -- logged; one group fails, not the writer
             _log.exception("appending failed")

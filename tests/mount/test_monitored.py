@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +19,6 @@ from leasefs.testing.own_world import own_world
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from leasefs.testing.agents import Agent
 
@@ -111,3 +113,34 @@ def test_one_that_can_note_nothing_says_why(tmp_path: Path) -> None:
             os.rename(f"{journals}-away", journals)
             assert status == 503
             assert "takes no writes" in body
+
+
+def test_its_log_has_fields_and_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with own_world(str(tmp_path)) as world:
+        monkeypatch.setenv("LEASEFS_LOG_FORMAT", "json")
+        monkeypatch.setenv("LEASEFS_LOG_LEVEL", "debug")
+        for name in ("tree", "mount"):
+            os.mkdir(f"{world.root}/{name}")
+        with agent_mount(f"{world.root}/tree", f"{world.root}/mount") as agent:
+            assert not agent.may_write("not\nmine")
+            agent.release(agent.claim("mine"))
+        state = Path(os.environ["XDG_STATE_HOME"], "leasefs")
+        lines = (state / "mount-agent-07.log").read_text().splitlines()
+        said = [json.loads(line) for line in lines]
+        refused = next(one for one in said if one.get("event") == "write-refused")
+        assert refused["path"] == "not\nmine"
+        assert (refused["reason"], refused["agent"]) == ("not-leased", "agent-07")
+        assert {"mounted", "unmounted", "write-refused"} <= {one.get("event") for one in said}
+        ledger = [json.loads(line) for line in (state / "ledger.log").read_text().splitlines()]
+        assert {"serving", "session-opened", "granted"} <= {one.get("event") for one in ledger}
+        for secret in _secrets(state):
+            assert secret not in (state / "mount-agent-07.log").read_text()
+            assert secret not in (state / "ledger.log").read_text()
+
+
+def _secrets(state: Path) -> list[str]:
+    """Hashes of secrets in the ledger's log: neither they nor what they are of may be in messages."""
+    raw = b"".join(one.read_bytes() for one in (state / "ledger").iterdir() if one.is_file())
+    found = re.findall(rb'"secret_sha256":"([0-9a-f]{64})"', raw)
+    assert found
+    return [one.decode() for one in found]

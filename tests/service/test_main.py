@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import pytest
 
 from leasefs.core.errors import LedgerUnavailable
 from leasefs.service import __main__ as program
-from leasefs.service.log_lines import LineFormatter
 from leasefs.store.errors import StoreFull, StoreLocked
 
 ARGUMENTS = ["--socket", "/s", "--store", "/d"]
@@ -37,24 +35,8 @@ def test_a_failure_is_one_line(
         raise error
 
     monkeypatch.setattr(program, "serve", fails)
-    monkeypatch.setattr(program, "log_to_stderr", lambda: None)
+    monkeypatch.setattr(program, "log_as", lambda *_, **__: None)
     assert program.main([*ARGUMENTS, *(["--embedded"] if embedded else [])]) == code
     said = capsys.readouterr().err
     assert words in said
     assert said.count("\n") == (1 if words else 0)
-
-
-def test_a_log_line_is_one_line_whatever_is_in_it() -> None:
-    try:
-        int("two\nlines")
-    except ValueError as error:
-        trace = (type(error), error, error.__traceback__)
-    record = logging.LogRecord(
-        "leasefs.service.x", logging.ERROR, "f", 1, 'a "b"\r\n\x1b[31m %s', ("\udcff",), trace
-    )
-    line = LineFormatter().format(record)
-    assert line.isprintable()
-    assert line.isascii()
-    assert (
-        'level=error from=service.x msg="a \\"b\\"\\r\\n\\x1b[31m \\udcff" trace="Traceback' in line
-    )

@@ -12,6 +12,7 @@ from leasefs.client.address import parse_url
 from leasefs.core.errors import ClaimConflict, Denied, InvalidRequest, LedgerUnavailable
 from leasefs.core.settings import LIMITS
 from leasefs_cli.durations import Duration
+from leasefs_cli.log_options import logging_options
 from leasefs_cli.printing import tell
 from leasefs_cli.setting_option import setting_option
 from leasefs_cli.teaching import json_option, teaching_command
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     multiple=True,
     help=f"How much one client may take, 0 for no limit: {', '.join(LIMITS)}; may be given again.",
 )
+@logging_options
 @json_option
 def command(
     socket_path: str | None,
@@ -85,6 +87,8 @@ def command(
     tls_key: str | None,
     tls_client_ca: str | None,
     limits: tuple[str, ...],
+    log_level: str,
+    log_format: str,
     as_json: bool,
 ) -> None:
     """Serve a ledger in the foreground until SIGTERM or Ctrl-C.
@@ -95,16 +99,16 @@ def command(
     Started by systemd it serves the socket that is passed to it, says when it is ready, and gives signs of
     life: `leasefs service install` sets that up.
     """
+    from leasefs.client.log_setup import log_as
     from leasefs.client.supervisor import supervisor
     from leasefs.service.activation import passed_sockets, path_of
     from leasefs.service.entries import UnknownEvent
-    from leasefs.service.log_lines import log_to_stderr
     from leasefs.service.places import UnsafePlace
     from leasefs.service.server import Options, serve
     from leasefs.service.tcp_options import TcpOptions
     from leasefs.store.errors import StoreError, StoreLocked
 
-    log_to_stderr()
+    log_as("leasefs-ledger", level=log_level, how=log_format)
     try:
         passed = passed_sockets()
         if passed.unix is not None:

@@ -17,6 +17,7 @@ from leasefs_cli.asking_a_mount import ask, registered_daemon
 from leasefs_cli.detaching import cut_off
 from leasefs_cli.durations import Duration
 from leasefs_cli.exit_codes import DONE, UNEXPECTED
+from leasefs_cli.log_options import logging_options
 from leasefs_cli.printing import printable, say, say_json, tell
 from leasefs_cli.setting_option import setting_option
 from leasefs_cli.teaching import json_option, teaching_command
@@ -120,6 +121,7 @@ from leasefs_cli.teaching import json_option, teaching_command
     help="Keep leases over a restart: a stop by signal leaves them to run out instead of giving them back, and a mount "
     "claims again what its agent's last session still held. `leasefs unmount` gives them back all the same.",
 )
+@logging_options
 @click.option("--foreground", is_flag=True, help="Stay, and write messages to stderr.")
 @json_option
 def command(
@@ -136,6 +138,8 @@ def command(
     on_recall: str,
     over_dead: bool,
     keep_leases: bool,
+    log_level: str,
+    log_format: str,
     foreground: bool,
     as_json: bool,
 ) -> int:
@@ -166,7 +170,11 @@ def command(
         on_recall=on_recall,
         over_dead=over_dead,
         keep_leases=keep_leases,
-        settings=config.given_texts(),
+        settings={
+            **config.given_texts(),
+            "log.level": log_level,
+            "log.format": log_format,
+        },
     )
     _refuse_silent(wanted.mountpoint)
     if foreground:
@@ -192,12 +200,14 @@ def _refuse_silent(mountpoint: str) -> None:
 
 def _stay(wanted: MountConfig, *, as_json: bool) -> int:
     """Serve in this process until told to stop."""
-    import logging
-
+    from leasefs.client.log_setup import log_as
     from leasefs.mount.daemon import run
 
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    log_as(
+        "leasefs-mount",
+        {"agent": wanted.agent},
+        level=wanted.settings["log.level"],
+        how=wanted.settings["log.format"],
     )
     refused: list[dict[str, Any]] = []
 
