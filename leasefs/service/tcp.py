@@ -133,9 +133,9 @@ def tcp_sockets(where: str) -> list[socket.socket]:
     Raises:
         UnsafePlace: it cannot be read, or not be had.
     """
-    host, _, port = where.rpartition(":")
+    host, colon, port = where.rpartition(":")
     number = port if port.isascii() and port.isdecimal() and len(port) <= 5 else ""
-    if not number or int(number) > 65535 or (":" in host and not host.startswith("[")):
+    if not colon or not number or int(number) > 65535 or (":" in host and not host.startswith("[")):
         raise UnsafePlace(f"--listen {where}: write HOST:PORT, an IPv6 address as [ADDRESS]:PORT")
     try:
         found = socket.getaddrinfo(
