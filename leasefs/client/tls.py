@@ -14,6 +14,7 @@ from leasefs.core.errors import InvalidRequest, LedgerUnavailable
 
 if TYPE_CHECKING:
     from leasefs.client.address import Address
+    from leasefs.core.errors import LeasefsError
 
 CA_FILE = "LEASEFS_CA_FILE"
 CERTIFICATE_FILE = "LEASEFS_CLIENT_CERT_FILE"
@@ -30,7 +31,7 @@ def client_context() -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=authorities)
     except (OSError, ValueError) as error:
-        raise _unusable(CA_FILE, authorities or "", error) from error
+        raise _unusable("ledger.ca_file", authorities or "", error) from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     certificate = config.path("ledger.client_cert_file")
@@ -44,7 +45,7 @@ def _show(context: ssl.SSLContext, certificate: str, key: str | None) -> None:
     try:
         context.load_cert_chain(certificate, key, password=no_passphrase)
     except (OSError, ValueError) as error:
-        raise _unusable(CERTIFICATE_FILE, certificate, error) from error
+        raise _unusable("ledger.client_cert_file", certificate, error) from error
 
 
 def no_passphrase() -> str:
@@ -52,12 +53,10 @@ def no_passphrase() -> str:
     raise ValueError("the key is encrypted; decrypt it into a file of mode 0600")
 
 
-def _unusable(variable: str, path: str, error: Exception) -> InvalidRequest:
+def _unusable(setting: str, path: str, error: Exception) -> LeasefsError:
     why = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
-    return InvalidRequest(
-        f"{variable}={path} cannot be used: {readable(why)}; it must be a file in PEM format",
-        path=path,
-    )
+    words = f"{path} cannot be used: {readable(why)}; it must be a file in PEM format"
+    return config.refused(setting, words) if path else InvalidRequest(words)
 
 
 def readable(reason: object) -> str:

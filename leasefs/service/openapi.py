@@ -166,17 +166,20 @@ def _first_line(type_: type[Any]) -> str:
 def _refusals(one: Route[Any, Any], schemas: dict[Any, Any]) -> dict[str, Any]:
     codes: dict[int, list[str]] = {}
     known = () if one.auth is Auth.ANYBODY else ("denied", "session-ended")
-    for code in (*known, *one.refusals):
+    for code in (*known, *one.refusals, "over-limit"):
         codes.setdefault(STATUS[code], []).append(code)
     if one.auth is not Auth.ANYBODY:
         codes.setdefault(401, []).append("denied")
     if one.body is not None:
         codes.setdefault(413, []).append("too-large")
     content = {"application/json": {"schema": schemas[ErrorBody]}}
-    return {
+    found: dict[str, Any] = {
         str(status): {"description": ", ".join(dict.fromkeys(names)), "content": content}
         for status, names in sorted(codes.items())
     }
+    seconds = {"schema": {"type": "integer", "minimum": 1}, "description": "Seconds."}
+    found[str(STATUS["over-limit"])]["headers"] = {"Retry-After": seconds}
+    return found
 
 
 def _path_parameters(one: Route[Any, Any]) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ import pytest
 from leasefs.core.state import State
 from leasefs.service.app import LedgerApp
 from leasefs.service.context import Ledger
+from leasefs.service.limits import Limiter, Limits
 from leasefs.service.stream import StreamHub
 from leasefs.service.timers import Timers
 from leasefs.service.writer import LedgerWriter
@@ -61,13 +62,18 @@ class Running:
 
 @contextlib.asynccontextmanager
 async def serve(
-    store: Any = None, state: State | None = None, **hub: Any
+    store: Any = None,
+    state: State | None = None,
+    limiter: Limiter | None = None,
+    **hub: Any,
 ) -> AsyncIterator[Running]:
     store = store if store is not None else MemoryStore()
     clock = FakeClock()
     writer = LedgerWriter(store, clock, state or State())
     streams = StreamHub(store, writer, **hub)
-    ledger = Ledger(writer, streams, clock.now_s(), "memory", os.geteuid())
+    # As most tests ask faster than any client would.
+    limiter = limiter or Limiter(Limits(requests=0))
+    ledger = Ledger(writer, streams, clock.now_s(), "memory", os.geteuid(), limiter=limiter)
     running = Running(store, clock, writer, streams, Timers(writer), LedgerApp(ledger))
     task = asyncio.create_task(writer.run())
     try:
