@@ -24,7 +24,11 @@ def ask_blocking(url: str, timeout_s: float) -> api.Body:
 
 def ask_trio(url: str, timeout_s: float) -> api.Body:
     async def ask() -> api.Body:
-        return await TrioLink(url, new_credentials()).send(api.leases(), timeout_s=timeout_s)
+        link = TrioLink(url, new_credentials())
+        try:
+            return await link.send(api.leases(), timeout_s=timeout_s)
+        finally:
+            link.close()
 
     return trio.run(ask)
 
@@ -50,9 +54,11 @@ def test_it_waits_and_asks_again(tmp_path: Path, ask: Any) -> None:
 
 @both
 def test_it_does_not_wait_longer_than_the_request_may_take(tmp_path: Path, ask: Any) -> None:
-    with canned_server(str(tmp_path / "s"), [slower(600)]) as server:
-        with pytest.raises(OverLimit, match="too fast") as caught:
-            ask(f"unix:{tmp_path}/s", 5.0)
+    with (
+        canned_server(str(tmp_path / "s"), [slower(600)]) as server,
+        pytest.raises(OverLimit, match="too fast") as caught,
+    ):
+        ask(f"unix:{tmp_path}/s", 5.0)
     assert caught.value.details["retry_after_s"] == 600
     assert len(server.requests) == 1
 
