@@ -165,11 +165,13 @@ def root() -> None:
     lease; everywhere else it fails with "Permission denied", whatever tool makes it. A lease is kept by
     using it and lapses when idle.
 
-    Inside a mount no option is needed: the mount knows its agent and its ledger. The ledger is found
-    through LEASEFS_LEDGER (unix:/path or http://127.0.0.1:port); without it, one is started for you.
+    Inside a mount no option is needed: the mount knows its agent and its ledger. Elsewhere the ledger is
+    that of the setting ledger.url (LEASEFS_LEDGER: unix:/path or https://host:port); without it, one is
+    started for you.
 
-    LEASEFS_AGENT and LEASEFS_HARNESS name you outside a mount. NO_COLOR is honoured. LEASEFS_DEBUG=1
-    shows the trace of an unexpected failure.
+    What you would say again with every command can be said once, in a file or a variable: `leasefs config`.
+    agent.name (LEASEFS_AGENT) and agent.harness (LEASEFS_HARNESS) name you outside a mount. NO_COLOR is
+    honoured. LEASEFS_DEBUG=1 shows the trace of an unexpected failure.
     """
 
 

@@ -348,7 +348,7 @@ def answer(call: Call, status_code: int, body: bytes) -> Body:
             raise _error(error)
     raise LedgerUnavailable(
         f"{call.method} {call.path.partition('?')[0]}: the answer ({status_code}) is not one of a leasefs "
-        "ledger; check LEASEFS_LEDGER",
+        "ledger; check ledger.url (LEASEFS_LEDGER)",
         status=status_code,
     )
 

@@ -37,7 +37,7 @@ class AnswerReader:
             version, _, rest = lines[0].partition(" ")
             if not version.startswith("HTTP/1.") or not rest[:3].isdecimal():
                 raise LedgerUnavailable(
-                    "what answers there does not speak HTTP; check LEASEFS_LEDGER"
+                    "what answers there does not speak HTTP; check ledger.url (LEASEFS_LEDGER)"
                 )
             self.status = int(rest[:3])
             pairs = (line.partition(":") for line in lines[1:])

@@ -28,7 +28,7 @@ def require_understanding(us: Speaker, call: api.Call, spoken: str | None) -> Sp
     them = protocol.heard(spoken, protocol.ANSWERING)
     if them is None:
         raise LedgerUnavailable(
-            f"what answers there sends a {protocol.HEADER} that cannot be read; check LEASEFS_LEDGER"
+            f"what answers there sends a {protocol.HEADER} that cannot be read; check ledger.url (LEASEFS_LEDGER)"
         )
     if _bare(call) not in protocol.ANY_VERSION:
         protocol.require_understanding(us, them)

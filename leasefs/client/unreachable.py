@@ -19,7 +19,7 @@ def connect_failed(address: Address, error: OSError) -> LeasefsError:
     if isinstance(error, PermissionError):
         return Denied(
             f"permission denied on the ledger's socket {where}: it belongs to another user; "
-            "point LEASEFS_LEDGER at your own, or unset it",
+            "point ledger.url (LEASEFS_LEDGER) at your own, or take it out",
             url=where,
         )
     if isinstance(error, FileNotFoundError | ConnectionRefusedError):
@@ -67,7 +67,7 @@ def wrong_owner(address: Address, uid: int) -> Denied:
     """The process that listens there runs as somebody else."""
     return Denied(
         f"the ledger at {address.url} belongs to another user (uid {uid}), so it is not given your session's "
-        "secret; point LEASEFS_LEDGER at your own, or unset it",
+        "secret; point ledger.url (LEASEFS_LEDGER) at your own, or take it out",
         url=address.url,
         uid=uid,
     )

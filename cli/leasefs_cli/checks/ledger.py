@@ -67,7 +67,9 @@ def ledger() -> Finding:
         if embedded and _nobody_listens(url):
             return Finding(OK, "ledger", "not running; the first command that needs it starts it")
         advice = (
-            "start it, or unset LEASEFS_LEDGER" if not embedded else f"see {paths.ledger_log()}"
+            "start it, or take ledger.url out; `leasefs config show ledger.url` says who says it"
+            if not embedded
+            else f"see {paths.ledger_log()}"
         )
         return Finding(FAIL, "ledger", error.message, advice)
     except LeasefsError as error:
