@@ -236,7 +236,6 @@ def test_local_users_and_strangers_at_each_route(serving: Any) -> None:
 
 def test_tokens_that_are_good_no_more_and_those_that_never_were(serving: Any) -> None:
     """Why a token is refused is told only to who has the whole of it."""
-
     # Who guesses over TCP is made to wait: one route of each kind is enough.
     by_auth = {route.auth: route for route in ROUTES if route.auth is not Auth.ANYBODY}
     one_of_each = list(by_auth.values())
