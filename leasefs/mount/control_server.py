@@ -63,6 +63,8 @@ STATUS_OF = {
     "unknown-lease": 404,
     "lost": 410,
     "dirty": 409,
+    "checks-failed": 409,
+    "over-limit": 429,
     "unavailable": 503,
     "not-found": 404,
     "wrong-method": 405,
@@ -176,6 +178,8 @@ class ControlServer:
                 return await self._read(request, read)
             case ["history", _]:
                 return await self._read(request, "history")
+            case ["", "openapi.json"]:
+                return await self._describe(request)
         raise NotFound(f"{request.path} is not served by a mount; ask the ledger itself")
 
     async def _leases(self, request: Request, rest: list[str]) -> Answer:
@@ -188,7 +192,9 @@ class ControlServer:
             case _, [lease_id]:
                 return await self._lease(request, lease_id)
             case "POST", [lease_id, "more-time"]:
-                return 200, await self._lessee.more_time(lease_id, _extra_s(request))
+                return 200, await self._lessee.more_time(
+                    lease_id, _extra_s(request), str(body.get("key") or new_key())
+                )
             case "POST", [lease_id, "delegate"]:
                 return 201, await self._delegating.delegate(lease_id, body)
             case "POST", [lease_id, "downgrade"]:
@@ -264,9 +270,16 @@ class ControlServer:
             raise _wrong_method(request)
         patience_s = api.REPLAY_WITHIN_S if what == "history" else 0.0
         call = api.Call("GET", request.target, patience_s=patience_s)
-        if what == "events" and (request.wants_stream or request.query.get("follow")):
+        if what == "events" and (request.wants_stream or _follows(request)):
             return Streaming(self._followed(call))
         return 200, await self._forward(call)
+
+    async def _describe(self, request: Request) -> Answer:
+        if request.method != "GET":
+            raise _wrong_method(request)
+        from leasefs.mount.described import document  # only who asks pays for it
+
+        return 200, document(await self._forward(api.Call("GET", "/openapi.json")))
 
     async def _forward(self, call: api.Call) -> api.Body:
         return await self._transport.send(call, timeout_s=_FORWARD_TIMEOUT_S)
@@ -367,6 +380,14 @@ def _wait_s(request: Request) -> float:
     if not 0 <= wait_s <= LONGEST_WAIT_S:
         raise InvalidRequest(f"wait_s is not in 0..{LONGEST_WAIT_S:g}")
     return wait_s
+
+
+def _follows(request: Request) -> bool:
+    """Whether the ledger will take `follow` for yes; any other value is for it to refuse, or asks for a page."""
+    try:
+        return float(request.query.get("follow", "0")) == 1.0
+    except ValueError:
+        return False
 
 
 def _extra_s(request: Request) -> float:

@@ -119,13 +119,15 @@ def learn_ids(response: Response, ids: list[str]) -> None:
         del ids[:-_IDS_KEPT]
 
 
-def season_body(case: Case, ids: list[str], chance: random.Random) -> None:
+def season_body(
+    case: Case, ids: list[str], chance: random.Random, territory: str = _TERRITORY
+) -> None:
     """Let some fields of a body mean something."""
     body = case.body
     if not isinstance(body, dict) or not _is_positive(case):
         return
     meant: dict[str, Any] = {
-        "territory": _TERRITORY,
+        "territory": territory,
         "globs": chance.sample(GLOBS, chance.randint(1, 2)),
         "lease": chance.choice(ids),
         "to": chance.choice(AGENTS),

@@ -11,10 +11,12 @@ import pytest
 
 from leasefs.core.policy import Op, Reason, Refused
 from leasefs.mount.boundary import boundary
+from leasefs.mount.control_server import STATUS_OF
 from leasefs.mount.errnos import ERRNO_OF, Refusal
 from leasefs.mount.mountinfo import parse
 from leasefs.mount.operations import CHANGES, READS
 from leasefs.mount.refusals import ADVICE
+from leasefs.service.errors_http import STATUS
 
 NOT_HANDLERS = {"supports_dot_lookup", "enable_writeback_cache", "enable_acl"}
 
@@ -66,6 +68,12 @@ async def test_an_unknown_exception_is_logged_and_does_not_end_the_mount(
     assert caught.value.errno == errno.EIO
     assert "handler failed" in caplog.text
     assert "a fault of ours" in caplog.text
+
+
+def test_a_refusal_of_the_ledger_has_the_same_status_from_a_mount() -> None:
+    only_clients = {"timed-out", "mount", "unexpected", "bad-configuration"}
+    ledgers = {code: status for code, status in STATUS.items() if code not in only_clients}
+    assert {code: STATUS_OF.get(code, 400) for code in ledgers} == ledgers
 
 
 def test_the_table_of_errnos_is_explained_where_it_stands() -> None:
