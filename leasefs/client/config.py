@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, TypeVar
 
-from leasefs.client.config_files import forget, own_files
+from leasefs.client.config_files import forget, own_files, set_aside
 from leasefs.core.errors import BadConfiguration, InvalidRequest
 from leasefs.core.layers import Around, Found, Layer, resolve
 from leasefs.core.setting import COMMAND_LINE, DEFAULT, ENVIRONMENT, REPOSITORY, USER
@@ -134,6 +134,19 @@ def of_environment(setting: Setting) -> dict[str, Value]:
 def _from_text(setting: Setting, said: str) -> Value:
     read: Value = setting.kind.read(setting.kind.parse(said))
     return read
+
+
+def set_aside_what_is_wrong() -> str:
+    """Go on as if there were no files of settings, if something is wrong with them; what that is, or "".
+
+    For a ledger that a mount needs back, whose files were right when it was first started.
+    """
+    try:
+        _files_as_layers()
+    except BadConfiguration as error:
+        set_aside()
+        return error.message
+    return ""
 
 
 # -- the command line ---------------------------------------------------------------------------

@@ -134,4 +134,10 @@ def forget() -> None:
     _read.clear()
 
 
+def set_aside() -> None:
+    """Take the files for absent from now on."""
+    for file in own_files():
+        _read[file.place, file.path] = file._replace(parsed=None)
+
+
 _read: dict[tuple[str, str], ConfigFile] = {}

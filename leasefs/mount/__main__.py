@@ -10,6 +10,8 @@ from typing import Any
 
 from leasefs.client.config import give_all
 from leasefs.client.log_setup import log_as
+from leasefs.core.errors import LeasefsError
+from leasefs.mount.control_server import refusal
 from leasefs.mount.daemon import run
 from leasefs.mount.launch import decode_config
 
@@ -22,14 +24,18 @@ def main() -> int:
     given = parser.parse_args()
     with open(given.config_fd, "rb") as pipe:
         config = decode_config(pipe.read())
-    give_all(config.settings)
-    log_as("leasefs-mount", {"agent": config.agent})
 
     def tell(outcome: dict[str, Any]) -> None:
         # Whoever started us may have left meanwhile; that is no reason to stop.
         with contextlib.suppress(BrokenPipeError), open(given.status_fd, "wb") as status:
             status.write(json.dumps(outcome).encode() + b"\n")
 
+    try:
+        give_all(config.settings)
+        log_as("leasefs-mount", {"agent": config.agent})
+    except LeasefsError as error:
+        tell({"error": refusal(error)[1]["error"]})
+        return 1
     return run(config, tell)
 
 

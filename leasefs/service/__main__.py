@@ -9,6 +9,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from leasefs.client import config
 from leasefs.client.log_setup import log_as
 from leasefs.client.supervisor import supervisor
 from leasefs.core.errors import LeasefsError
@@ -36,8 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = _parser().parse_args(arguments)
     idle_s = given.idle_s if given.idle_s is not None else (IDLE_S if given.embedded else None)
+    # Whoever started an embedded one was told already; a mount that needs it back must have it.
+    wrong = config.set_aside_what_is_wrong() if given.embedded else ""
     try:
         log_as("leasefs-ledger", level=given.log_level, how=given.log_format)
+        if wrong:
+            _log.warning("goes by the defaults: %s", wrong)
         passed = passed_sockets()
         if passed.unix is None and given.socket is None:
             return _failed(UnsafePlace("no socket was passed: name one with --socket PATH"))

@@ -17,7 +17,7 @@ from leasefs.testing.eventually import eventually
 from leasefs.testing.own_world import is_gone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 class Agent:
@@ -92,6 +92,7 @@ def agent_mount(
     dies: bool = False,
     unleased: str = "",
     wait_s: float | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[Agent]:
     """Mount `source` for an agent; at the end nothing may be left, unless the test lets it die."""
     config = MountConfig(
@@ -103,6 +104,7 @@ def agent_mount(
         replace=replace,
         unleased=unleased,
         wait_s=wait_s,
+        settings=settings or {},
     )
     agent = Agent(start_mount(config))
     try:
