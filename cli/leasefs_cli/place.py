@@ -71,11 +71,17 @@ def ground_here(agent: str | None = None, arguments: Sequence[str] = ()) -> Grou
     found = _mount_of(agent, arguments)
     if found is not None:
         return Ground(roots_of(found), lambda: _in_mount(found))
-    named = agent or configured_agent()
+    named = agent or configured_agent() or _identity_name()
     if not named:
         require_mount(os.getcwd())
     tree = _tree_here()
     return Ground(Roots(tree.root), lambda: _opened_shell(named, tree))
+
+
+def _identity_name() -> str:
+    from leasefs.client.own_name import identity_name
+
+    return identity_name()
 
 
 def holding_place(agent: str | None = None, arguments: Sequence[str] = ()) -> Place:

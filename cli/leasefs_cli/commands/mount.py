@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from leasefs.client import config
-from leasefs.client.names import agent_name, harness_name
+from leasefs.client.names import harness_name
+from leasefs.client.own_name import named_or_own
 from leasefs.core.errors import NotMounted, error_of
 from leasefs.core.unleased_policy import MAX_WAIT_S, WORDS
 from leasefs.mount.launch import MountConfig, start_mount
@@ -53,7 +54,7 @@ from leasefs_cli.teaching import json_option, teaching_command
 @click.option(
     "--agent",
     metavar="NAME",
-    help="Whose mount it is. Default agent.name (LEASEFS_AGENT), else USER@HOST.",
+    help="Whose mount it is. Default agent.name (LEASEFS_AGENT), else the identity whose token you have, else USER@HOST.",
 )
 @click.option(
     "--harness",
@@ -159,7 +160,7 @@ def command(
     wanted = MountConfig(
         source=os.path.abspath(source),
         mountpoint=os.path.abspath(mountpoint or source),
-        agent=agent_name(agent),
+        agent=named_or_own(agent),
         harness=harness_name(harness),
         replace=replace,
         allow_other=allow_other,
