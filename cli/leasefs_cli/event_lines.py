@@ -62,6 +62,20 @@ def _ledger_started(event: Event) -> tuple[str, str]:
     return "ledger", f"{event['server']} serves; nothing expires for {in_words(event['grace_s'])}"
 
 
+def _ledger_restored(event: Event) -> tuple[str, str]:
+    lost = f", {event['head_before'] - event['backup_seq']} later ones are lost"
+    return "ledger", (
+        f"{event['by']} brought back a backup that ends at event {event['backup_seq']}"
+        f"{lost if event['head_before'] else ''}; all leases are over, and nothing is granted for "
+        f"{in_words(event['closed_for_s'])}"
+    )
+
+
+def _ledger_reopened(event: Event) -> tuple[str, str]:
+    by = f" by {event['by']}" if event["by"] else ""
+    return "ledger", f"opened again{by}: claims are granted"
+
+
 def _session_opened(event: Event) -> tuple[str, str]:
     session = event["session"]
     where = f"{session['kind']} of {session['harness']} on {session['host']}, pid {session['pid']}"
@@ -173,6 +187,8 @@ def _fresh_recorded(event: Event) -> tuple[str, str]:
 
 _TELLERS: dict[str, Callable[[Event], tuple[str, str]]] = {
     "ledger-started": _ledger_started,
+    "ledger-restored": _ledger_restored,
+    "ledger-reopened": _ledger_reopened,
     "session-opened": _session_opened,
     "session-ended": _session_ended,
     **scheduling_lines.TELLERS,

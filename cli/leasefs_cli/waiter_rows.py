@@ -66,6 +66,8 @@ def blockers_of(waiter: Answer) -> str:
 def blocker_words(blocker: Answer) -> str:
     """Who or what is waited for, and when it yields if that is known."""
     kind, id_, agent = blocker.get("kind"), blocker["id"], blocker["agent"]
+    if kind == "closed":
+        return str(blocker.get("reason", ""))
     if kind == "admission":
         return f"admission: {blocker.get('reason', '')}"
     if kind == "freeze":

@@ -68,14 +68,15 @@ def recall(
     return Call("POST", _of(lease_id, "recall"), body, needs_session=own)
 
 
-def more_time(lease_id: str, extra_s: float) -> Call:
+def more_time(lease_id: str, extra_s: float, *, key: str) -> Call:
     """As holder of a recalled lease, ask for more time, once (LeaseAnswer)."""
-    return Call("POST", _of(lease_id, "more-time"), {"extra_s": extra_s}, needs_session=True)
+    body: Body = {"extra_s": extra_s, "key": key}
+    return Call("POST", _of(lease_id, "more-time"), body, needs_session=True)
 
 
-def hold(lease_id: str, hold_s: float, *, by: str = "") -> Call:
+def hold(lease_id: str, hold_s: float, *, key: str, by: str = "") -> Call:
     """As operator, let a lease be held for so long from now, whatever admission says (LeaseAnswer)."""
-    return Call("POST", _of(lease_id, "hold"), {"hold_s": hold_s, "by": by})
+    return Call("POST", _of(lease_id, "hold"), {"hold_s": hold_s, "by": by, "key": key})
 
 
 def admission(territory: str) -> Call:
@@ -83,12 +84,22 @@ def admission(territory: str) -> Call:
     return Call("GET", "/v1/admission" + query(territory=territory))
 
 
-def set_admission(territory: str, limits: Mapping[str, Any], *, by: str = "") -> Call:
+def set_admission(
+    territory: str,
+    limits: Mapping[str, Any],
+    *,
+    key: str,
+    expected: int | None = None,
+    by: str = "",
+) -> Call:
     """As operator, give a territory these limits and no others (AdmissionAnswer).
 
     `limits` are `max_exclusive`, `max_unlanded`, `max_leases`, `max_share` (0 to 1), `max_hold_s`, and their `reason`.
+    With `expected`, only if the limits are still those of this version.
     """
-    body: Body = {**limits, "by": by}
+    body: Body = {**limits, "by": by, "key": key}
+    if expected is not None:
+        body["expected"] = expected
     return Call("PUT", "/v1/admission" + query(territory=territory), body)
 
 
@@ -116,9 +127,14 @@ def freeze(
     return Call("POST", "/v1/freezes", body)
 
 
-def unfreeze(lease_id: str, *, by: str = "") -> Call:
+def unfreeze(lease_id: str, *, key: str, by: str = "") -> Call:
     """As operator, lift a freeze, or give up one that still waits (LeaseAnswer)."""
-    return Call("DELETE", f"/v1/freezes/{quoted(lease_id)}" + query(by=by or None))
+    return Call("DELETE", f"/v1/freezes/{quoted(lease_id)}" + query(by=by or None, key=key))
+
+
+def reopen(*, by: str = "") -> Call:
+    """As operator, have a ledger that was brought back from a backup grant claims again: `{"ok": true}`."""
+    return Call("POST", "/v1/reopen", {"by": by})
 
 
 def freezes(territory: str | None = None) -> Call:

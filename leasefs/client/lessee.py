@@ -306,10 +306,10 @@ class Lessee:
         )
         return await self._leaving.release(lease_id, call)
 
-    async def more_time(self, lease_id: str, extra_s: float) -> api.Body:
+    async def more_time(self, lease_id: str, extra_s: float, key: str) -> api.Body:
         """Ask for more time to give up a lease that is recalled (LeaseAnswer). Raises LeasefsError."""
         sent_s = self._clock.now_s()
-        answer = await self._send(api_scheduling.more_time(lease_id, extra_s))
+        answer = await self._send(api_scheduling.more_time(lease_id, extra_s, key=key))
         if answer.get("recall"):
             self.recalls.told(lease_id, answer["recall"], sent_s)
         return answer

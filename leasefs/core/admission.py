@@ -56,6 +56,16 @@ def unlanded(state: State, territory: str) -> int:
     return len(state.uncommitted.works.get(territory, ()))
 
 
+def closed(state: State, now_s: float) -> str:
+    """Why nothing at all is granted now, in words; empty if it is. See `leasefs.core.restoring`."""
+    if now_s >= state.closed_until_s:
+        return ""
+    return (
+        "the ledger was brought back from a backup, and mounts may still hold what it does not know of; it grants again in "
+        f"{state.closed_until_s - now_s:.0f} s, or when an operator says that nobody does (`leasefs ledger reopen`)"
+    )
+
+
 def is_full(state: State, territory: str) -> str:
     """What fills the territory, in words; empty if another exclusive lease may be granted."""
     admission = state.admission.get(territory)
@@ -84,6 +94,8 @@ def held_back(state: State, claim: Claim, now_s: float) -> str | None:
 
     Only for claims that nothing else stops.
     """
+    if now_s < state.closed_until_s:
+        return closed(state, now_s)
     full = over_limit(state, claim)
     return full if full and not _must_go_on(state, claim, now_s) else None
 
@@ -133,11 +145,11 @@ def _inside(state: State, territory: str) -> Iterator[str]:
             yield session
 
 
-def blocker(claim: Claim, why: str) -> Blocker:
-    """Admission as what stands before a claim."""
+def blocker(claim: Claim, why: str, kind: str = "admission") -> Blocker:
+    """Admission, or what closes the whole ledger, as what stands before a claim."""
     return Blocker(
         id="",
-        kind="admission",
+        kind=kind,
         session="",
         agent="",
         harness="",

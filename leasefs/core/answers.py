@@ -15,7 +15,7 @@ BLOCKERS_SHOWN = 16
 class Blocker(Struct, frozen=True):
     """What stands before a claim; `witness` is a path both match.
 
-    `kind` is `lease`, `claim` (an earlier waiter), `freeze` or `admission`; the last two give their `reason`, and
+    `kind` is `lease`, `claim` (an earlier waiter), `freeze`, `admission`, or `closed` (nothing is granted at all); the last three give their `reason`, and
     admission is nobody's ground, so it has no globs. `yields_in_s` is until when a recalled lease must be given up.
     """
 
@@ -167,7 +167,7 @@ class HeartbeatAnswer(Struct, frozen=True):
 
 
 class SessionAnswer(Struct, frozen=True):
-    """A session as anybody may see it."""
+    """A session as anybody may see it. `process` names the one behind it (boot, pid namespace, pid, start), if there is one."""
 
     session: str
     agent: str
@@ -180,6 +180,7 @@ class SessionAnswer(Struct, frozen=True):
     open_for_s: float
     seen_ago_s: float
     identity: str = ""
+    process: str = ""
 
 
 class AgentAnswer(Struct, frozen=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import blake2s
 from typing import TYPE_CHECKING
 
 from leasefs.core import admission, ceilings, entitled
@@ -12,7 +11,6 @@ from leasefs.core.errors import (
     ClaimConflict,
     Deadlock,
     InvalidRequest,
-    KeyReused,
     LeasefsError,
     LeaseLost,
     NotHolder,
@@ -31,6 +29,7 @@ from leasefs.core.events import (
 )
 from leasefs.core.globs import Glob, globs_of, parse_glob
 from leasefs.core.granting import is_live_again, settle, settle_territory, take
+from leasefs.core.keys import answered_before, fingerprint
 from leasefs.core.lease import MAX_GLOBS, MAX_TTL_S, MIN_TTL_S, Mode
 from leasefs.core.obstacles import Obstacles, obstacles
 from leasefs.core.recalling import check_within, recall_for, with_children
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from leasefs.core.commands import ClaimLease, RevokeLease
     from leasefs.core.state import State
 
-MAX_KEY_LENGTH = 128
 MAX_NOTE_LENGTH = 4096
 MAX_PRIORITY = 100
 
@@ -54,23 +52,6 @@ def session_of(state: State, session_id: str) -> Session:
     if session is None or session.revoked_by:
         raise SessionEnded(session_id, "" if session is None else session.revoked_by)
     return session
-
-
-def fingerprint(*parts: object) -> str:
-    """What tells one request of a key from another."""
-    return blake2s(repr(parts).encode(errors="surrogatepass"), digest_size=8).hexdigest()
-
-
-def answered_before(session: Session, key: str, request: str) -> str | None:
-    """The lease id that this key's first use led to. Raises KeyReused for another request (P6)."""
-    if not key or len(key) > MAX_KEY_LENGTH:
-        raise InvalidRequest(f"an idempotency key of 1 to {MAX_KEY_LENGTH} characters is needed")
-    for answered in session.answered:
-        if answered.key == key:
-            if answered.request != request:
-                raise KeyReused(key)
-            return answered.lease_id
-    return None
 
 
 def claim(draft: Draft, command: ClaimLease) -> Decision:
@@ -314,6 +295,8 @@ def conflict(wanted: Claim, found: Obstacles, now_s: float) -> ClaimConflict:
 
 
 def _stands_before(first: Blocker) -> str:
+    if first.kind == "closed":
+        return first.reason
     if first.kind == "admission":
         return f"the territory takes on no more work now: {first.reason}"
     where = f"{first.wanted} overlaps {first.glob}, both match {first.witness!r}"

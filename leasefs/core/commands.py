@@ -160,13 +160,19 @@ class AskForTime(Command, frozen=True):
     session: str
     lease: str
     extra_s: float
+    key: str = ""
 
 
 class SetAdmission(Command, frozen=True):
-    """An operator, or CI, says how much work a territory takes on."""
+    """An operator, or CI, says how much work a territory takes on.
+
+    With `expected`, only if the limits are still those of that version: nobody set others meanwhile.
+    """
 
     territory: str
     admission: Admission
+    key: str = ""
+    expected: int | None = None
 
 
 class SetHold(Command, frozen=True):
@@ -175,6 +181,7 @@ class SetHold(Command, frozen=True):
     operator: str
     lease: str
     hold_s: float
+    key: str = ""
 
 
 class Freeze(Command, frozen=True):
@@ -197,6 +204,13 @@ class Unfreeze(Command, frozen=True):
 
     operator: str
     lease: str
+    key: str = ""
+
+
+class ReopenLedger(Command, frozen=True):
+    """An operator knows that nobody trusts a lease any more that a restored backup does not know of."""
+
+    operator: str
 
 
 class RevokeLease(Command, frozen=True):
@@ -383,6 +397,7 @@ AnyCommand = (
     | SetHold
     | Freeze
     | Unfreeze
+    | ReopenLedger
     | RevokeLease
     | Heartbeat
     | ReportRefusals

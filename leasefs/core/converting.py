@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 from leasefs.core import admission, entitled
 from leasefs.core.answers import RegionsAnswer
 from leasefs.core.claims import (
-    answered_before,
     check_terms,
     checked_globs,
     conflict,
-    fingerprint,
     own_live_lease,
     refuse,
     session_of,
@@ -29,6 +27,7 @@ from leasefs.core.errors import (
 from leasefs.core.events import Downgraded
 from leasefs.core.globs import globs_of
 from leasefs.core.granting import settle, settle_territory, take
+from leasefs.core.keys import answered_before, fingerprint
 from leasefs.core.lease import Mode
 from leasefs.core.obstacles import obstacles
 from leasefs.core.overlap import overlap

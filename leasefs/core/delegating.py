@@ -10,15 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasefs.core import admission
-from leasefs.core.claims import (
-    answered_before,
-    check_terms,
-    checked_globs,
-    fingerprint,
-    own_live_lease,
-    refuse,
-    session_of,
-)
+from leasefs.core.claims import check_terms, checked_globs, own_live_lease, refuse, session_of
 from leasefs.core.draft import Decision, Draft
 from leasefs.core.errors import (
     ClaimConflict,
@@ -29,6 +21,7 @@ from leasefs.core.errors import (
 from leasefs.core.globs import globs_of
 from leasefs.core.granting import take
 from leasefs.core.intents import OnDirty, Require
+from leasefs.core.keys import answered_before, fingerprint
 from leasefs.core.lease import Mode
 from leasefs.core.overlap import TooComplex, first_overlap, uncovered
 from leasefs.core.paths import text

@@ -39,6 +39,25 @@ class LedgerStarted(Event, frozen=True, tag="ledger-started"):
     boottime_s: float = 0.0
 
 
+class LedgerRestored(Event, frozen=True, tag="ledger-restored"):
+    """The log was brought back from a backup, which ends before this event: `backup_seq` is its last one.
+
+    `head_before` is the last number known to have been handed out since, 0 if that is not known. Sessions, leases and waiting
+    claims are over, freezes excepted; nothing is granted for `closed_for_s` seconds. See `leasefs.core.restoring`.
+    """
+
+    by: str
+    backup_seq: int
+    head_before: int
+    closed_for_s: float
+
+
+class LedgerReopened(Event, frozen=True, tag="ledger-reopened"):
+    """Nobody can trust a lease of the lost past any more, or operator `by` says so: claims are granted again."""
+
+    by: str = ""
+
+
 class SessionOpened(Event, frozen=True, tag="session-opened"):
     """An agent's mount or run began."""
 
@@ -168,12 +187,17 @@ class Revoked(Event, frozen=True, tag="revoked"):
 
 
 class Recalled(Event, frozen=True, tag="recalled"):
-    """The holder is asked to yield; `recall` takes the place of what it was asked before."""
+    """The holder is asked to yield; `recall` takes the place of what it was asked before.
+
+    With a key it is the holder's own request for more time.
+    """
 
     lease: str
     agent: str
     token: int
     recall: Recall
+    key: str = ""
+    request: str = ""
 
 
 class RecallEnded(Event, frozen=True, tag="recall-ended"):
@@ -200,6 +224,8 @@ class AdmissionSet(Event, frozen=True, tag="admission-set"):
 
     territory: str
     admission: Admission
+    key: str = ""
+    request: str = ""
 
 
 class HoldSet(Event, frozen=True, tag="hold-set"):
@@ -210,6 +236,8 @@ class HoldSet(Event, frozen=True, tag="hold-set"):
     token: int
     hold_until_s: float
     by: str
+    key: str = ""
+    request: str = ""
 
 
 class Expired(Event, frozen=True, tag="expired"):
@@ -333,6 +361,8 @@ class FreshRecorded(Event, frozen=True, tag="fresh-recorded"):
 
 AnyEvent = (
     LedgerStarted
+    | LedgerRestored
+    | LedgerReopened
     | SessionOpened
     | SessionEnded
     | Granted

@@ -17,7 +17,7 @@ Where each rule stands: who stands before whom, `queue`; that nobody waits for e
 `converting`; recall and what comes back after it, `recalling`; parts given to others, `delegating`; limits and caps,
 `admission`; what operators decide, `operating`; giving back and its gate, `releasing`; sessions, `sessions`; heartbeats and deadlines, `renewal`; what mounts report of their trees,
 `reports`; rescues, `rescues`; what a new holder is told, `inheriting`; successes of checks, `fresh`;
-who is known to the ledger, `identities`, and what that entitles to, `entitled`; exact overlap, `overlap`; the write check that mounts make without the ledger, `policy`.
+who is known to the ledger, `identities`, and what that entitles to, `entitled`; exact overlap, `overlap`; after a backup was brought back, `restoring`; the write check that mounts make without the ledger, `policy`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from leasefs.core import (
     renewal,
     reports,
     rescues,
+    restoring,
     sessions,
 )
 from leasefs.core.commands import (
@@ -55,6 +56,7 @@ from leasefs.core.commands import (
     RecallLease,
     RecordFresh,
     ReleaseLease,
+    ReopenLedger,
     ReportForeignWrites,
     ReportIntents,
     ReportRefusals,
@@ -92,6 +94,7 @@ _DECIDERS: dict[type[Command], Callable[[Draft, Any], Decision]] = {
     SetHold: operating.set_hold,
     Freeze: operating.freeze,
     Unfreeze: operating.unfreeze,
+    ReopenLedger: restoring.reopen,
     ReleaseLease: releasing.release,
     RevokeLease: claims.revoke,
     Heartbeat: renewal.heartbeat,

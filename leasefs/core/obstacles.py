@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Obstacles:
-    """All that a claim must wait for. `held_back` is why admission stops it, if nothing else does."""
+    """All that a claim must wait for. `held_back` is why admission stops it, if nothing else does.
+
+    `closed` says that it is not the territory's: the ledger grants nothing at all now.
+    """
 
     before: Standing
     held_back: str | None
+    closed: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.before) or self.held_back is not None
@@ -32,7 +36,8 @@ class Obstacles:
     def told(self, claim: Claim, now_s: float) -> tuple[Blocker, ...]:
         """The first of them: holders, then earlier waiters in their order, or admission."""
         if self.held_back is not None:
-            return (admission.blocker(claim, self.held_back),)
+            kind = "closed" if self.closed else "admission"
+            return (admission.blocker(claim, self.held_back, kind),)
         return self.before.told(now_s)
 
 
@@ -44,6 +49,9 @@ def obstacles(state: State, claim: Claim, now_s: float) -> Obstacles:
     before = standing(state, claim, now_s)
     if before:
         return Obstacles(before, None)
+    why = admission.closed(state, now_s)
+    if why:
+        return Obstacles(before, why, closed=True)
     if claim.id in state.waiters:
         return Obstacles(before, admission.held_back(state, claim, now_s))
     return Obstacles(before, admission.over_limit(state, claim))

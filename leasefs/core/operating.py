@@ -13,10 +13,11 @@ from leasefs.core import admission
 from leasefs.core.claims import checked_globs
 from leasefs.core.draft import Draft
 from leasefs.core.ending import withdraw
-from leasefs.core.errors import InvalidRequest, TtlOutOfRange, UnknownLease
+from leasefs.core.errors import ClaimConflict, InvalidRequest, TtlOutOfRange, UnknownLease
 from leasefs.core.events import AdmissionSet, HoldSet, Queued, RecallEnded, Released
 from leasefs.core.globs import globs_of
 from leasefs.core.granting import settle, settle_territory, take
+from leasefs.core.keys import done_before, fingerprint
 from leasefs.core.lease import Mode
 from leasefs.core.queue import standing
 from leasefs.core.recalling import check_within, recall_for, recall_for_waiters, with_children
@@ -41,9 +42,25 @@ def set_admission(draft: Draft, command: SetAdmission) -> Decision:
     if not is_territory(command.territory):
         raise InvalidRequest(f"bad territory {command.territory[:80]!r}", field="territory")
     admission.check(command.admission)
-    draft.emit(AdmissionSet(command.territory, command.admission))
+    request = fingerprint("admission", command.territory, command.admission, command.expected)
+    if done_before(draft.state, command.key, request):
+        return draft.done(admission.admission_answer(draft.state, command.territory))
+    _check_version(draft, command)
+    draft.emit(AdmissionSet(command.territory, command.admission, command.key, request))
     settle_territory(draft, command.territory)
     return draft.done(admission.admission_answer(draft.state, command.territory))
+
+
+def _check_version(draft: Draft, command: SetAdmission) -> None:
+    now = draft.state.admission.get(command.territory, admission.NO_LIMITS)
+    if command.expected not in {None, now.version}:
+        who = f"{now.by or 'somebody'} set others" if now.version else "they were lifted"
+        raise ClaimConflict(
+            f"the limits of {command.territory} are not those that this change was made for: {who} meanwhile; look at them "
+            "again, then change them",
+            version=now.version,
+            by=now.by,
+        )
 
 
 def set_hold(draft: Draft, command: SetHold) -> Decision:
@@ -53,8 +70,12 @@ def set_hold(draft: Draft, command: SetHold) -> Decision:
         raise UnknownLease(command.lease)
     if not 0.0 <= command.hold_s <= FOR_EVER_S:
         raise InvalidRequest(f"a lease is held for 0 s to {FOR_EVER_S:g} s, not {command.hold_s:g}")
+    request = fingerprint("hold", command.lease, command.hold_s)
+    if done_before(draft.state, command.key, request):
+        return draft.done(lease_answer(draft.state, lease.id, draft.now_s))
     until_s = draft.now_s + command.hold_s
-    draft.emit(HoldSet(lease.id, lease.claim.agent, lease.token, until_s, command.operator))
+    agent, by = lease.claim.agent, command.operator
+    draft.emit(HoldSet(lease.id, agent, lease.token, until_s, by, command.key, request))
     if command.hold_s > 0.0:
         for id_ in with_children(draft.state, lease.id):
             _end_recall_of_cap(draft, id_)
@@ -99,7 +120,7 @@ def freeze(draft: Draft, command: Freeze) -> Decision:
         frozen_by=command.operator,
     )
     found = standing(draft.state, wanted, draft.now_s)
-    if found:
+    if found or admission.closed(draft.state, draft.now_s):
         told = found.told(draft.now_s)
         ahead = tuple(dict.fromkeys(one.session for one in told))
         draft.emit(Queued(wanted, tuple(one.id for one in told), ahead=ahead))
@@ -125,14 +146,17 @@ def _check_freeze(command: Freeze) -> None:
 
 def unfreeze(draft: Draft, command: Unfreeze) -> Decision:
     """Lift a freeze, or give up one that still waits. Raises UnknownLease."""
+    request = fingerprint("unfreeze", command.lease)
+    if done_before(draft.state, command.key, request):
+        return draft.done(lease_answer(draft.state, command.lease, draft.now_s))
     lease = draft.state.leases.get(command.lease)
     claim = lease.claim if lease else draft.state.waiters.get(command.lease)
     if claim is None or not claim.frozen_by:
         raise UnknownLease(command.lease)
     reason = f"lifted by {command.operator}"
     if lease is None:
-        withdraw(draft, claim, reason)
+        withdraw(draft, claim, reason, command.key, request)
     else:
-        draft.emit(Released(lease.id, claim.agent, lease.token, reason))
+        draft.emit(Released(lease.id, claim.agent, lease.token, reason, command.key, request))
     settle(draft, claim.territory, globs_of(claim.globs))
     return draft.done(lease_answer(draft.state, claim.id, draft.now_s))

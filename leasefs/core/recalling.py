@@ -16,6 +16,7 @@ from leasefs.core.ending import asked_by
 from leasefs.core.errors import Deadlock, InvalidRequest, LeaseLost, NotHolder, UnknownLease
 from leasefs.core.events import ClaimRefused, Queued, Recalled, Revoked
 from leasefs.core.globs import globs_of
+from leasefs.core.keys import answered_before, fingerprint
 from leasefs.core.overlap import first_overlap
 from leasefs.core.queue import AGE_S, conflicting_leases, may_meet, rank, standing
 from leasefs.core.records import Claim, Lease, Recall, replace
@@ -147,6 +148,10 @@ def _parents_holder(state: State, lease: Lease, session: str) -> str:
 
 def ask_for_time(draft: Draft, command: AskForTime) -> Decision:
     """Move the deadline of a recall, once. Raises UnknownLease, NotHolder, InvalidRequest, LeaseLost."""
+    request = fingerprint("more-time", command.lease, command.extra_s)
+    session = draft.state.sessions.get(command.session)
+    if command.key and session and answered_before(session, command.key, request) is not None:
+        return draft.done(lease_answer(draft.state, command.lease, draft.now_s))
     lease = draft.state.leases.get(command.lease)
     if lease is None:
         raise UnknownLease(command.lease)
@@ -166,7 +171,7 @@ def ask_for_time(draft: Draft, command: AskForTime) -> Decision:
             f"{lease.id} may get up to {recall.within_s:g} s more, not {command.extra_s:g}"
         )
     later = replace(recall, deadline_s=recall.deadline_s + command.extra_s, extended=True)
-    draft.emit(Recalled(lease.id, lease.claim.agent, lease.token, later))
+    draft.emit(Recalled(lease.id, lease.claim.agent, lease.token, later, command.key, request))
     return draft.done(lease_answer(draft.state, lease.id, draft.now_s))
 
 

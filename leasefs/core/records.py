@@ -127,7 +127,7 @@ class Admission(Struct, frozen=True):
     `max_exclusive` counts live exclusive leases, `max_unlanded` the leases, live or over, under which work was done
     that has not landed: a claim above either waits. The other three are caps, and a claim above them is refused:
     leases of one agent, the share of the territory's files that one lease may cover (0 to 1), and how long one may
-    be held. `reason` is quoted to whoever has to wait, `by` set it.
+    be held. `reason` is quoted to whoever has to wait, `by` set it, and `version` is the number of the event that did.
     """
 
     max_exclusive: int | None = None
@@ -137,6 +137,7 @@ class Admission(Struct, frozen=True):
     max_hold_s: float | None = None
     reason: str = ""
     by: str = ""
+    version: int = 0
 
 
 class Recall(Struct, frozen=True):

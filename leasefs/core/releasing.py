@@ -5,7 +5,7 @@ from __future__ import annotations
 from heapq import nsmallest
 from typing import TYPE_CHECKING, NamedTuple
 
-from leasefs.core.claims import answered_before, fingerprint, owned_claim, session_of
+from leasefs.core.claims import owned_claim, session_of
 from leasefs.core.ending import kept, returns_to, withdraw
 from leasefs.core.errors import Dirty, InvalidRequest, NotHolder
 from leasefs.core.events import Released, ReleaseRefused
@@ -19,6 +19,7 @@ from leasefs.core.intents import (
     OnDirty,
     Require,
 )
+from leasefs.core.keys import answered_before, fingerprint
 from leasefs.core.recalling import come_back
 from leasefs.core.views import lease_answer
 

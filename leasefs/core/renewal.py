@@ -19,6 +19,7 @@ from leasefs.core.events import (
 from leasefs.core.globs import globs_of
 from leasefs.core.granting import is_live_again, settle
 from leasefs.core.recalling import come_back, due_at_s, overdue
+from leasefs.core.restoring import open_if_due
 from leasefs.core.views import SESSION_TTL_S, is_live, recall_answer
 from leasefs.core.waits import may_come_back
 
@@ -132,6 +133,7 @@ def report_refusals(draft: Draft, command: ReportRefusals) -> Decision:
 
 def tick(draft: Draft, command: Tick) -> Decision:
     """Act on the deadlines that have passed; what is not due is left alone."""
+    open_if_due(draft)
     for session_id in command.sessions:
         session = draft.state.sessions.get(session_id)
         if session is not None and not is_live(session, draft.now_s):

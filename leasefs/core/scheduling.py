@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from immutables import Map
 
+from leasefs.core.keys import operated
 from leasefs.core.lease import Mode
 from leasefs.core.records import Admission, Claim, Lease, replace
 
@@ -127,16 +128,17 @@ def downgraded(state: State, event: ev.Downgraded, recorded: ev.Recorded) -> Sta
 
 def admission_set(state: State, event: ev.AdmissionSet, recorded: ev.Recorded) -> State:
     """The limits of a territory are these."""
-    limits = event.admission
-    if replace(limits, reason="", by="") == Admission():
-        admission = state.admission
-        admission = admission.delete(event.territory) if event.territory in admission else admission
-    else:
-        admission = state.admission.set(event.territory, limits)
-    return replace(state, admission=admission)
+    limits, admission = event.admission, state.admission
+    if replace(limits, reason="", by="", version=0) != Admission():
+        admission = admission.set(event.territory, replace(limits, version=recorded.seq))
+    elif event.territory in admission:
+        admission = admission.delete(event.territory)
+    state = replace(state, admission=admission)
+    return operated(state, event.key, event.request, event.territory)
 
 
 def hold_set(state: State, event: ev.HoldSet, recorded: ev.Recorded) -> State:
     """One lease has a limit of its own."""
     lease = replace(state.leases[event.lease], hold_until_s=event.hold_until_s)
-    return replace(state, leases=state.leases.set(event.lease, lease))
+    state = replace(state, leases=state.leases.set(event.lease, lease))
+    return operated(state, event.key, event.request, event.lease)

@@ -19,6 +19,7 @@ from leasefs.core.globs import globs_of
 from leasefs.core.holds import with_hold
 from leasefs.core.index import GlobIndex
 from leasefs.core.intents import HANDED_ON
+from leasefs.core.keys import operated
 from leasefs.core.records import (
     Admission,
     Answered,
@@ -52,7 +53,8 @@ class State(Struct, frozen=True):
     of a territory, and `admission` is how many it may have. `rescues` are kept by territory and id, and `notes`
     wait for the next holder of overlapping ground, by territory and lease; `rescued` and `noted` index their
     globs. `fresh` has the last success of each check, by territory and key. `identities` are by name, and `by_token` and
-    `by_uid` say whose a token's id or a local user is.
+    `by_uid` say whose a token's id or a local user is. `operated` are the last requests of operators that acted. Until
+    `closed_until_s` nothing is granted, because the log was brought back from a backup; 0: it is open.
     """
 
     seq: int = 0
@@ -78,6 +80,8 @@ class State(Struct, frozen=True):
     identities: Map[str, Identity] = field(default_factory=Map)
     by_token: Map[str, str] = field(default_factory=Map)
     by_uid: Map[int, str] = field(default_factory=Map)
+    operated: tuple[Answered, ...] = ()
+    closed_until_s: float = 0.0
 
     def rescues_of(self, territory: str) -> Map[str, Rescue]:
         """The rescues of a territory, by id."""
@@ -90,7 +94,9 @@ class State(Struct, frozen=True):
 
 def apply(state: State, recorded: ev.Recorded) -> State:
     """The state after one more event. Raises ValueError if the event is not the next one."""
-    if recorded.seq != state.seq + 1:
+    # Only where a backup was brought back do numbers jump, beyond all that were handed out since it was made.
+    restored = isinstance(recorded.event, ev.LedgerRestored) and recorded.seq > state.seq
+    if recorded.seq != state.seq + 1 and not restored:
         raise ValueError(f"event {recorded.seq} does not follow event {state.seq}")
     change = _CHANGES[type(recorded.event)]
     changed: State = change(state, recorded.event, recorded)
@@ -116,6 +122,39 @@ def _ledger_started(state: State, event: ev.LedgerStarted, recorded: ev.Recorded
         for id_ in ids:
             state = scheduling.lasting_as_long_as(state, state.leases[id_], recorded.at_s)
     return state
+
+
+def _ledger_restored(state: State, event: ev.LedgerRestored, recorded: ev.Recorded) -> State:
+    """Nobody holds anything, nobody waits; see `leasefs.core.restoring`. Freezes stay, for they only forbid."""
+    leases = {id_: lease for id_, lease in state.leases.items() if lease.claim.frozen_by}
+    waiters = {id_: claim for id_, claim in state.waiters.items() if claim.frozen_by}
+    bare = State(
+        leases=Map(leases),
+        waiters=Map(waiters),
+        holds=state.holds,
+        uncommitted=state.uncommitted,
+        rescues=state.rescues,
+        rescued=state.rescued,
+        notes=state.notes,
+        noted=state.noted,
+        fresh=state.fresh,
+        admission=state.admission,
+        identities=state.identities,
+        by_token=state.by_token,
+        by_uid=state.by_uid,
+        operated=state.operated,
+        closed_until_s=recorded.at_s + event.closed_for_s,
+    )
+    for claim in (*(lease.claim for lease in leases.values()), *waiters.values()):
+        index = "held" if claim.id in leases else "waiting"
+        ground = getattr(bare, index).adding(claim.territory, globs_of(claim.globs), claim.id)
+        bare = replace(bare, **{index: ground})
+        bare = replace(bare, of_session=_with_id(bare, claim.session, claim.id))
+    return bare
+
+
+def _ledger_reopened(state: State, event: ev.LedgerReopened, recorded: ev.Recorded) -> State:
+    return replace(state, closed_until_s=0.0)
 
 
 def _session_opened(state: State, event: ev.SessionOpened, recorded: ev.Recorded) -> State:
@@ -174,8 +213,11 @@ def _queued(state: State, event: ev.Queued, recorded: ev.Recorded) -> State:
 
 
 def _withdrawn(state: State, event: ev.Withdrawn, recorded: ev.Recorded) -> State:
-    session = state.waiters[event.claim].session
+    claim = state.waiters[event.claim]
+    session = claim.session
     state = _without_waiter(state, event.claim)
+    if claim.frozen_by:
+        return operated(state, event.key, event.request, event.claim)
     return _answered(state, session, event.key, event.request, event.claim, recorded.at_s)
 
 
@@ -222,6 +264,8 @@ def _released(state: State, event: ev.Released, recorded: ev.Recorded) -> State:
         state = replace(state, uncommitted=uncommitted)
     if event.note or event.commit:
         state = leftovers.with_note(state, claim, event.note, event.commit, recorded.at_s)
+    if claim.frozen_by:
+        return operated(state, event.key, event.request, event.lease)
     return _answered(state, claim.session, event.key, event.request, event.lease, recorded.at_s)
 
 
@@ -279,6 +323,12 @@ def _without_lease(state: State, id_: str, at_s: float) -> State:
     )
 
 
+def _recalled(state: State, event: ev.Recalled, recorded: ev.Recorded) -> State:
+    state = scheduling.recalled(state, event, recorded)
+    session = state.leases[event.lease].claim.session
+    return _answered(state, session, event.key, event.request, event.lease, recorded.at_s)
+
+
 def _downgraded(state: State, event: ev.Downgraded, recorded: ev.Recorded) -> State:
     state = scheduling.downgraded(state, event, recorded)
     session = state.leases[event.lease].claim.session
@@ -305,6 +355,8 @@ def _answered(
 
 _CHANGES: dict[type[ev.Event], Callable[[State, Any, ev.Recorded], State]] = {
     ev.LedgerStarted: _ledger_started,
+    ev.LedgerRestored: _ledger_restored,
+    ev.LedgerReopened: _ledger_reopened,
     ev.SessionOpened: _session_opened,
     ev.SessionEnded: _session_ended,
     ev.Granted: _granted,
@@ -315,7 +367,7 @@ _CHANGES: dict[type[ev.Event], Callable[[State, Any, ev.Recorded], State]] = {
     ev.Lapsed: _lapsed,
     ev.Released: _released,
     ev.Revoked: _revoked,
-    ev.Recalled: scheduling.recalled,
+    ev.Recalled: _recalled,
     ev.RecallEnded: scheduling.recall_ended,
     ev.Downgraded: _downgraded,
     ev.AdmissionSet: scheduling.admission_set,

@@ -181,7 +181,7 @@ def _as_told(
     state: State, claim: Claim, before: Standing, expected: Estimate | None, now_s: float
 ) -> LeaseAnswer:
     why = None if before else admission.held_back(state, claim, now_s)
-    found = Obstacles(before, why)
+    found = Obstacles(before, why, closed=now_s < state.closed_until_s)
     return waiting_answer(claim, found, expected if before else None, now_s)
 
 
@@ -259,6 +259,7 @@ def session_answer(session: Session, now_s: float) -> SessionAnswer:
         open_for_s=now_s - session.opened_at_s,
         seen_ago_s=now_s - session.seen_at_s,
         identity=session.identity,
+        process=session.process,
     )
 
 

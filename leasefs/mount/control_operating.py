@@ -26,6 +26,8 @@ def is_operating(method: str, parts: list[str]) -> bool:
             return method == "POST" and verb in _OF_A_LEASE
         case ["admission"]:
             return method == "PUT"
+        case ["reopen"] | ["compactions"]:
+            return method == "POST"
         case ["freezes"]:
             return method == "POST"
         case ["freezes", _]:
@@ -44,7 +46,10 @@ def passed_on(request: Request) -> api.Call:
         raise Denied("only the mount's own user may act as operator through it")
     if request.method == "DELETE":
         by = request.query.get("by") or _user_name(request.peer.uid)
-        return api.Call("DELETE", request.path + api.query(by=by))
+        key = request.query.get("key")
+        return api.Call("DELETE", request.path + api.query(by=by, key=key))
+    if request.path.endswith("/compactions"):
+        return api.Call(request.method, request.target, body)
     body["by"] = str(body.get("by") or _user_name(request.peer.uid))
     return api.Call(request.method, request.target, body)
 

@@ -147,7 +147,15 @@ def _whose(event: AnyEvent, before: State, after: State) -> tuple[str, str]:
         return event.territory, event.session
     if isinstance(event, ev.FreshRecorded):
         return event.fresh.territory, ""
-    if isinstance(event, ev.LedgerStarted | ev.AgentAdded | ev.AgentRotated | ev.AgentRevoked):
+    if isinstance(
+        event,
+        ev.LedgerStarted
+        | ev.LedgerRestored
+        | ev.LedgerReopened
+        | ev.AgentAdded
+        | ev.AgentRotated
+        | ev.AgentRevoked,
+    ):
         return "", ""
     if isinstance(event, ev.AdmissionSet):
         return event.territory, ""

@@ -20,7 +20,7 @@ from leasefs.core.commands import (
 from leasefs.core.intents import OnDirty
 from leasefs.core.lease import DEFAULT_TTL_S, Mode
 from leasefs.core.records import Admission
-from leasefs.service.requests import Body, Line, Name, OnBehalfOf, Query, Share, SmallInt
+from leasefs.service.requests import Body, Line, Name, OnBehalfOf, Query, Seq, Share, SmallInt
 
 MAX_REGIONS = 512
 
@@ -93,10 +93,11 @@ class MoreTimeBody(Body, frozen=True):
     """Ask for so many more seconds than a recall gives."""
 
     extra_s: float
+    key: Name = ""
 
     def command(self, session: str, lease: str) -> AskForTime:
         """The command of this session for this lease."""
-        return AskForTime(session, lease, self.extra_s)
+        return AskForTime(session, lease, self.extra_s, self.key)
 
 
 class HoldBody(Body, frozen=True):
@@ -104,14 +105,18 @@ class HoldBody(Body, frozen=True):
 
     hold_s: float
     by: OnBehalfOf = ""
+    key: Name = ""
 
     def command(self, operator: str, lease: str) -> SetHold:
         """The command of this operator for this lease."""
-        return SetHold(operator, lease, self.hold_s)
+        return SetHold(operator, lease, self.hold_s, self.key)
 
 
 class AdmissionBody(Body, frozen=True):
-    """All limits of a territory, in place of those before; null is no limit."""
+    """All limits of a territory, in place of those before; null is no limit.
+
+    `expected` is the `version` of the limits that these are a change of: if others were set meanwhile, it is refused.
+    """
 
     max_exclusive: Count | None = None
     max_unlanded: Count | None = None
@@ -120,6 +125,8 @@ class AdmissionBody(Body, frozen=True):
     max_hold_s: float | None = None
     reason: Line = ""
     by: OnBehalfOf = ""
+    key: Name = ""
+    expected: Seq | None = None
 
     def command(self, operator: str, territory: str) -> SetAdmission:
         """The command of this operator for this territory."""
@@ -132,7 +139,7 @@ class AdmissionBody(Body, frozen=True):
             reason=self.reason,
             by=operator,
         )
-        return SetAdmission(territory, limits)
+        return SetAdmission(territory, limits, self.key, self.expected)
 
 
 class FreezeBody(Body, frozen=True):
@@ -166,6 +173,13 @@ class OfTerritoryQuery(Query, frozen=True):
 
 
 class OperatorQuery(Query, frozen=True):
+    """On whose behalf the operator acts, in words, and the idempotency key of the request (P6)."""
+
+    by: OnBehalfOf = ""
+    key: Name = ""
+
+
+class ReopenBody(Body, frozen=True):
     """On whose behalf the operator acts, in words."""
 
     by: OnBehalfOf = ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leasefs.core import admission, views
-from leasefs.core.answers import AdmissionAnswer, LeaseAnswer
-from leasefs.core.commands import Unfreeze
+from leasefs.core.answers import AdmissionAnswer, Done, LeaseAnswer
+from leasefs.core.commands import ReopenLedger, Unfreeze
 from leasefs.service.context import Ledger, claim_status
 from leasefs.service.examples import ENDED, FROZEN, GRANTED
 from leasefs.service.exchange import Answer, Call, json_answer
@@ -18,6 +18,7 @@ from leasefs.service.requests_scheduling import (
     HoldBody,
     OfTerritoryQuery,
     OperatorQuery,
+    ReopenBody,
 )
 from leasefs.service.routes import Auth, Route
 
@@ -56,7 +57,12 @@ async def freeze(ledger: Ledger, call: Call, body: FreezeBody, query: Query) -> 
 async def unfreeze(ledger: Ledger, call: Call, body: Body, query: OperatorQuery) -> Answer:
     """Lift it."""
     operator = call.principal.acting(query.by)
-    return await ledger.carry_out(Unfreeze(operator, call.params["lease"]))
+    return await ledger.carry_out(Unfreeze(operator, call.params["lease"], query.key))
+
+
+async def reopen(ledger: Ledger, call: Call, body: ReopenBody, query: Query) -> Answer:
+    """Grant again."""
+    return await ledger.carry_out(ReopenLedger(call.principal.acting(body.by)))
 
 
 async def list_freezes(ledger: Ledger, call: Call, body: Body, query: TerritoryQuery) -> Answer:
@@ -75,7 +81,7 @@ _OPERATING = ("invalid", "unavailable")
 _LIMITS = {"max_exclusive": 40, "max_unlanded": 60, "max_share": 0.2, "reason": "CI is red"}
 _ADMISSION = {
     "territory": "github.com/octo/widgets",
-    "admission": {**_LIMITS, "by": "ann"},
+    "admission": {**_LIMITS, "by": "ann", "version": 51},
     "exclusive": 40,
     "unlanded": 12,
     "waiting": 3,
@@ -90,8 +96,8 @@ ROUTES: tuple[Route[Any, Any], ...] = (
         {200: LeaseAnswer},
         auth=Auth.OPERATOR,
         body=HoldBody,
-        refusals=("unknown-lease", *_OPERATING),
-        example={"hold_s": 14400.0, "by": "ann"},
+        refusals=("unknown-lease", "key-reused", *_OPERATING),
+        example={"hold_s": 14400.0, "by": "ann", "key": "7d21"},
         example_answers={200: {**GRANTED, "hold_ends_in_s": 14400.0}},
     ),
     Route(
@@ -113,8 +119,8 @@ ROUTES: tuple[Route[Any, Any], ...] = (
         auth=Auth.OPERATOR,
         query=OfTerritoryQuery,
         body=AdmissionBody,
-        refusals=_OPERATING,
-        example=_LIMITS,
+        refusals=("conflict", "key-reused", *_OPERATING),
+        example={**_LIMITS, "key": "0f3a", "expected": 0},
         example_answers={200: _ADMISSION},
     ),
     Route(
@@ -158,7 +164,19 @@ ROUTES: tuple[Route[Any, Any], ...] = (
         {200: LeaseAnswer},
         auth=Auth.OPERATOR,
         query=OperatorQuery,
-        refusals=("unknown-lease", *_OPERATING),
+        refusals=("unknown-lease", "key-reused", *_OPERATING),
         example_answers={200: {**ENDED, "lease": "L60"}},
+    ),
+    Route(
+        "POST",
+        "/v1/reopen",
+        reopen,
+        "As operator, have a ledger that was brought back from a backup grant claims again before its time is over",
+        {200: Done},
+        auth=Auth.OPERATOR,
+        body=ReopenBody,
+        refusals=_OPERATING,
+        example={"by": "ann"},
+        example_answers={200: {"ok": True}},
     ),
 )

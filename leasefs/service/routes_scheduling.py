@@ -136,8 +136,8 @@ ROUTES: tuple[Route[Any, Any], ...] = (
         {200: LeaseAnswer},
         auth=Auth.SESSION,
         body=MoreTimeBody,
-        refusals=_OF_A_HOLDER,
-        example={"extra_s": 30.0},
+        refusals=("key-reused", *_OF_A_HOLDER),
+        example={"extra_s": 30.0, "key": "b4c2"},
         example_answers={200: RECALLED},
     ),
 )

@@ -18,6 +18,7 @@ from leasefs.core.index import GlobIndex
 from leasefs.core.lease import Mode
 from leasefs.core.records import (
     Admission,
+    Answered,
     Claim,
     Fresh,
     HandOff,
@@ -81,6 +82,8 @@ class _Written(Struct, frozen=True):
     notes: tuple[HandOff, ...] = ()
     admission: dict[str, Admission] = {}
     identities: tuple[Identity, ...] = ()
+    operated: tuple[Answered, ...] = ()
+    closed_until_s: float = 0.0
 
 
 class _Format(Struct, frozen=True):
@@ -115,6 +118,8 @@ def written(saved: Saved) -> bytes:
             notes=tuple(one for ones in state.notes.values() for one in ones.values()),
             admission=dict(state.admission),
             identities=tuple(state.identities.values()),
+            operated=state.operated,
+            closed_until_s=state.closed_until_s,
         )
     )
 
@@ -165,6 +170,8 @@ def _state(file: _Written) -> State:
         recalled=Map({lease.id: None for lease in file.leases if lease.recall is not None}),
         children=_children(file.leases),
         exclusive=_exclusive(file.leases),
+        operated=file.operated,
+        closed_until_s=file.closed_until_s,
         identities=Map({one.name: one for one in file.identities}),
         by_token=Map({token.id: one.name for one in file.identities for token in one.tokens}),
         by_uid=Map(

@@ -35,6 +35,7 @@ SPARE_ENTRIES = 1_000
 
 _Key = tuple[str, str]
 _LEASE, _SESSION = "lease", "session"
+_OPENING: _Key = ("opening", "")
 _log = logging.getLogger(__name__)
 
 
@@ -51,6 +52,7 @@ class Timers:
             self._plan((_LEASE, id_), state)
         for id_ in state.sessions:
             self._plan((_SESSION, id_), state)
+        self._plan(_OPENING, state)
         writer.listen(self._heard)
 
     async def run(self) -> None:
@@ -101,6 +103,8 @@ class Timers:
 
     def _is_due(self, key: _Key, now_s: float) -> bool:
         kind, id_ = key
+        if key == _OPENING:
+            return 0.0 < self._writer.durable.closed_until_s <= now_s
         if kind == _LEASE:
             due_s = lease_due_at_s(self._writer.durable, id_)
             return due_s is not None and due_s <= now_s
@@ -140,6 +144,8 @@ class Timers:
 
     def _due_at_s(self, key: _Key, state: State) -> float | None:
         kind, id_ = key
+        if key == _OPENING:
+            return state.closed_until_s or None
         if kind == _LEASE:
             return lease_due_at_s(state, id_)
         return session_due_at_s(state, id_, self._writer.now_s())

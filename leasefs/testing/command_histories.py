@@ -70,6 +70,7 @@ _claims = st.builds(
     st.sampled_from(["", "why \udcff"]),
 )
 _ids = st.integers(1, 60).map(lambda number: f"L{number}")
+_keys = st.sampled_from(["", "k1", "k2", "k3"])
 _releases = st.builds(ReleaseLease, st.sampled_from(SESSIONS), st.uuids().map(str), _ids)
 _beats = st.builds(
     lambda session, id_: Heartbeat(session, (Beat(id_, int(id_[1:]), ("1 vi \udce9",)),)),
@@ -164,12 +165,15 @@ _scheduled = st.one_of(
     ),
     st.builds(DowngradeLease, st.sampled_from(SESSIONS), st.uuids().map(str), _ids),
     st.builds(RecallLease, _ids, st.sampled_from([0.0, 30.0]), st.just("why"), st.just("op")),
-    st.builds(AskForTime, st.sampled_from(SESSIONS), _ids, st.just(20.0)),
-    st.builds(SetHold, st.just("op"), _ids, st.sampled_from([0.0, 5000.0])),
+    st.builds(AskForTime, st.sampled_from(SESSIONS), _ids, st.just(20.0), _keys),
+    st.builds(SetHold, st.just("op"), _ids, st.sampled_from([0.0, 5000.0]), _keys),
     st.builds(
-        lambda most, hold_s: SetAdmission("t", Admission(most, most, None, None, hold_s, "r", "b")),
+        lambda most, hold_s, key: SetAdmission(
+            "t", Admission(most, most, None, None, hold_s, "r", "b"), key
+        ),
         st.sampled_from([None, 0, 1, 5]),
         st.sampled_from([None, 60.0]),
+        _keys,
     ),
     st.builds(
         lambda key, glob, ttl_s: Freeze("op", key, "t", (glob,), "split it", 30.0, ttl_s),
@@ -177,7 +181,7 @@ _scheduled = st.one_of(
         st.sampled_from(GLOBS),
         st.sampled_from([None, 60.0]),
     ),
-    st.builds(Unfreeze, st.just("op"), _ids),
+    st.builds(Unfreeze, st.just("op"), _ids, _keys),
 )
 _token_numbers = st.integers(0, 20)
 _names = st.sampled_from(["agent-0", "agent-1", "agent-2"])

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from leasefs.core import events as ev
-from leasefs.core.errors import OverCap
+from leasefs.core.errors import ClaimConflict, OverCap
 from leasefs.testing.fake_ledger import LEASE, OTHER, WAITING, FakeLedger
 from leasefs_cli import sharing
 from leasefs_cli.event_lines import EVENT_TYPES, event_line
@@ -199,6 +199,21 @@ def test_what_is_sent(
     assert here(*arguments).code == 0
 
 
+def test_a_change_of_somebody_else_in_between_is_not_undone(here: Any, ledger: FakeLedger) -> None:
+    """The limits are looked at again, and what was named is changed of those."""
+    names = ("max_exclusive", "max_unlanded", "max_leases", "max_share", "max_hold_s")
+    before = {**dict.fromkeys(names), "reason": "", "by": "", "version": 0}
+    theirs = {**before, "max_leases": 3, "version": 9}
+    ledger.answers["GET /v1/admission"] = [{"admission": before}, {"admission": theirs}]
+    said = {"territory": "T", "admission": theirs, "exclusive": 1, "unlanded": 2, "waiting": 3}
+    ledger.answers["PUT /v1/admission"] = [ClaimConflict("others were set"), said]
+    assert here("admission", "set", "--max-exclusive", "5").code == 0
+    first, second = [call.body or {} for call in ledger.sent("PUT", "/v1/admission")]
+    assert (first["max_leases"], first["expected"]) == (None, 0)
+    assert (second["max_exclusive"], second["max_leases"], second["expected"]) == (5, 3, 9)
+    assert first["key"] != second["key"]
+
+
 def test_limits_that_are_not_named_stay(here: Any, ledger: FakeLedger) -> None:
     now = {
         "max_exclusive": 4,
@@ -208,12 +223,15 @@ def test_limits_that_are_not_named_stay(here: Any, ledger: FakeLedger) -> None:
         "max_hold_s": None,
         "reason": "before",
         "by": "ann",
+        "version": 17,
     }
     answer = {"territory": "T", "admission": now, "exclusive": 1, "unlanded": 2, "waiting": 3}
     ledger.answers["GET /v1/admission"] = ledger.answers["PUT /v1/admission"] = answer
     ran = here("admission", "set", "--max-share", "20%", "--max-hold", "2h", "--max-leases", "none")
     assert ran.code == 0
     (call,) = ledger.sent("PUT", "/v1/admission")
+    assert call.body is not None
+    assert call.body.pop("key")
     assert call.body == {
         "max_exclusive": 4,
         "max_unlanded": None,
@@ -222,6 +240,7 @@ def test_limits_that_are_not_named_stay(here: Any, ledger: FakeLedger) -> None:
         "max_hold_s": 7200.0,
         "reason": "before",
         "by": "ada",
+        "expected": 17,
     }
     assert here("admission", "show").out.splitlines() == [
         "territory:            T",

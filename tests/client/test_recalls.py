@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from leasefs.client import api
+from leasefs.client.ids import new_key
 from leasefs.client.recalls import Stage
 from leasefs.core import commands as cmd
 from leasefs.core.errors import InvalidRequest
@@ -230,13 +231,13 @@ async def test_more_time_moves_the_deadline_once(ledger: CoreLedger, lessee_of: 
         await urgent(ada, "src/a", within_s=60)
         recall = await settled(holder, lease_id, Stage.ASKED)
         before_s = recall.until_s
-        await holder.more_time(lease_id, 30)
+        await holder.more_time(lease_id, 30, new_key())
         assert recall.until_s == pytest.approx(before_s + 30, abs=0.1)
         await trio.sleep(1)
         assert recall.until_s == pytest.approx(before_s + 30, abs=0.1)
         assert recall.may_ask_for_s == 0.0
         with pytest.raises(InvalidRequest, match="more time already"):
-            await holder.more_time(lease_id, 30)
+            await holder.more_time(lease_id, 30, new_key())
 
 
 @on_mock_clock

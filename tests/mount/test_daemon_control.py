@@ -174,16 +174,18 @@ def test_what_operators_ask_is_passed_on_to_the_ledger(agent: Agent) -> None:
     """The limits and freezes of a territory are the ledger's business, whoever is nearest is asked."""
     territory = agent.about["territory"]
     send = agent.control.send
-    limited = send(api_scheduling.set_admission(territory, {"max_leases": 9}, by="ann"))
+    limited = send(api_scheduling.set_admission(territory, {"max_leases": 9}, key="a", by="ann"))
     assert limited["admission"]["by"].endswith(" (ann)")
     assert send(api_scheduling.admission(territory))["admission"]["max_leases"] == 9
     lease = agent.claim("src/a")["lease"]
-    assert send(api_scheduling.hold(lease, 60.0))["hold_ends_in_s"] == pytest.approx(60.0, abs=5.0)
+    assert send(api_scheduling.hold(lease, 60.0, key="h"))["hold_ends_in_s"] == pytest.approx(
+        60.0, abs=5.0
+    )
     freeze = api_scheduling.freeze(["src/b"], territory=territory, key=new_key(), reason="split it")
     frozen = send(freeze)
     listed = send(api_scheduling.freezes(territory))["freezes"]
     assert [(one["lease"], one["note"]) for one in listed] == [(frozen["lease"], "split it")]
-    assert send(api_scheduling.unfreeze(frozen["lease"]))["state"] == "ended"
+    assert send(api_scheduling.unfreeze(frozen["lease"], key="u"))["state"] == "ended"
     with pytest.raises(UnknownLease):
         send(api_scheduling.recall(frozen["lease"]))
 

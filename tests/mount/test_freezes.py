@@ -114,7 +114,7 @@ def test_what_was_held_is_frozen_when_its_holder_has_yielded(agent: Agent) -> No
     assert REASON in one["there"]
     assert REASON in one["next"]
     assert REASON in Path(agent.root, ".leasefs/recalls").read_text()
-    agent.ledger.send(api_scheduling.unfreeze(frozen["lease"]))
+    agent.ledger.send(api_scheduling.unfreeze(frozen["lease"], key=new_key()))
     eventually(lambda: agent.may_write("src/a"), what="the ground's return")
     assert agent.state_of(lease) == "ended"
 

@@ -297,7 +297,7 @@ def test_a_holder_yields_for_a_freeze_and_has_its_ground_back_when_it_is_lifted(
     for agent in two.loop, two.person:
         assert not agent.may_write("src/a")
     assert recall_is(loop, "waiting")["rescue"]
-    person.ledger.send(api_scheduling.unfreeze(frozen["lease"]))
+    person.ledger.send(api_scheduling.unfreeze(frozen["lease"], key=new_key()))
     eventually(lambda: loop.may_write("src/b"), what="the ground's coming back")
     assert Path(two.tree, "src/a").read_text() == "work\n"
     assert set(agree(loop.ledger, two.tree)) == {"src/a", "src/b"}

@@ -75,7 +75,7 @@ def test_a_holder_asks_for_more_time_through_its_mount(two: Two) -> None:
     with Path(loop.root, "src/a").open("w"):
         urgent(person, "src/**", within_s=100)
         recall_is(loop, "asked")
-        answer = loop.control.send(api_scheduling.more_time(lease["lease"], 50))
+        answer = loop.control.send(api_scheduling.more_time(lease["lease"], 50, key=new_key()))
         assert 140 < answer["recall"]["yields_in_s"] <= 150
         eventually(lambda: 140 < recalls(loop)[0]["yields_in_s"] <= 150)
         assert recalls(loop)[0]["may_ask_for_s"] == 0

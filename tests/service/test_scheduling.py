@@ -70,9 +70,15 @@ def test_a_claim_that_recalls_and_the_ground_that_comes_back(serving: Any) -> No
             beat["token"] = (await _wait(bob, held))["token"]
             renewed = (await _send(bob, api.heartbeat("session-bob", [beat])))["renewed"]
             assert renewed[0]["recall"]["by"] == "ann"
-            more = await _send(bob, api_scheduling.more_time(held, 10.0))
+            wish = api_scheduling.more_time(held, 10.0, key="m")
+            more = await _send(bob, wish)
             assert (more["recall"]["yields_in_s"], more["recall"]["may_ask_for_s"]) == (40.0, 0.0)
-            assert (await _refused(bob, api_scheduling.more_time(held, 10.0)))[1] == "invalid"
+            again = await _send(bob, wish)
+            assert again["recall"] == more["recall"], "sent twice it acts once (P6)"
+            other = api_scheduling.more_time(held, 20.0, key="m")
+            assert (await _refused(bob, other))[1] == "key-reused"
+            twice = api_scheduling.more_time(held, 10.0, key="n")
+            assert (await _refused(bob, twice))[1] == "invalid"
             await _send(bob, api.release(held, key="r", again=True))
             assert (await _wait(ann, waits["lease"]))["state"] == "granted"
             (back,) = (await _send(bob, api.queue()))["waiters"]
@@ -206,7 +212,9 @@ def test_admission_holds_back_and_caps_and_says_so(serving: Any) -> None:
         async with serving() as ledger:
             ann, bob = await ledger.agent("ann"), await ledger.agent("bob")
             limits = {"max_exclusive": 1, "max_share": 0.5, "reason": "CI is red"}
-            said = await _send(ledger.client, api_scheduling.set_admission("t", limits, by="ann"))
+            said = await _send(
+                ledger.client, api_scheduling.set_admission("t", limits, key="a", by="ann")
+            )
             assert said["admission"]["by"].endswith(" (ann)")
             unsaid = api.claim(["a/**"], key="k")
             reply = await ann.ask(unsaid.method, unsaid.path, unsaid.body)
@@ -220,7 +228,7 @@ def test_admission_holds_back_and_caps_and_says_so(serving: Any) -> None:
             assert (await _send(bob, api_scheduling.admission("t")))["waiting"] == 1
             await _send(ann, api.release(held["lease"], key="r"))
             assert (await _wait(bob, waits["lease"]))["state"] == "granted"
-            await _send(ledger.client, api_scheduling.set_admission("t", {}))
+            await _send(ledger.client, api_scheduling.set_admission("t", {}, key="c"))
             assert (await _send(ann, api.claim(["c/**"], key="k2")))["state"] == "granted"
 
     asyncio.run(main())
@@ -233,7 +241,7 @@ def test_admission_holds_back_and_caps_and_says_so(serving: Any) -> None:
 def test_limits_that_make_no_sense_are_refused(serving: Any, limits: Any) -> None:
     async def main() -> None:
         async with serving() as ledger:
-            call = api_scheduling.set_admission("t", limits)
+            call = api_scheduling.set_admission("t", limits, key="a")
             assert await _refused(ledger.client, call) == (400, "invalid")
 
     asyncio.run(main())
@@ -248,9 +256,9 @@ def test_the_cap_on_how_long_a_lease_is_held_recalls_it_unless_an_operator_says_
             one = (await _send(ann, api.claim(["a/**"], key="a")))["lease"]
             two = (await _send(ann, api.claim(["b/**"], key="b")))["lease"]
             # Set when the leases are held already: their timers must hear of it.
-            limits = api_scheduling.set_admission("t", {"max_hold_s": 60.0})
+            limits = api_scheduling.set_admission("t", {"max_hold_s": 60.0}, key="a")
             await _send(ledger.client, limits)
-            held = await _send(ledger.client, api_scheduling.hold(two, 3600.0, by="ann"))
+            held = await _send(ledger.client, api_scheduling.hold(two, 3600.0, key="h", by="ann"))
             assert held["hold_ends_in_s"] == 3600.0
             ledger.clock.advance(61.0)
             await ledger.timers.look()
@@ -281,7 +289,7 @@ def test_a_freeze_waits_for_who_writes_and_lets_nobody_write_until_it_is_lifted(
             refused = api.claim(["src/big.py"], key="k2")
             reply = await ann.ask(refused.method, refused.path, refused.body)
             assert "split it" in reply.json["error"]["message"]
-            await _send(ledger.client, api_scheduling.unfreeze(frozen["lease"]))
+            await _send(ledger.client, api_scheduling.unfreeze(frozen["lease"], key="u"))
             (back,) = (await _send(ann, api.leases("t")))["leases"]
             assert back["resumes"] == held
 

@@ -16,8 +16,9 @@ from leasefs.core.commands import (
     SetAdmission,
     SetHold,
 )
+from leasefs.core.events import LedgerRestored, Recorded
 from leasefs.core.lease import Mode
-from leasefs.core.ledger import State, decide
+from leasefs.core.ledger import State, apply, decide
 from leasefs.core.records import Admission
 from leasefs.service import snapshot, wire_json
 from leasefs.service.clock import ClockMark
@@ -169,3 +170,12 @@ def test_a_snapshot_that_cannot_be_read_is_refused_and_passed_over(
     store.save_snapshot(Snapshot(1, data))
     assert recover(store).state.seq == 1
     assert "passed over" in caplog.text
+
+
+def test_a_ledger_that_grants_nothing_yet_does_not_forget_it_over_a_restart() -> None:
+    state = _played([(ClaimLease(SESSIONS[0], "a", ("a/**",)), 0.0)])
+    event = LedgerRestored("root", state.seq, 0, 600.0)
+    state = apply(state, Recorded(state.seq + 1_000, state.at_s, event))
+    again = snapshot.read(snapshot.written(Saved(state, None))).state
+    assert _all(again) == _all(state)
+    assert again.closed_until_s == state.at_s + 600.0

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from leasefs.client import api_scheduling
+from leasefs.client import api, api_scheduling
+from leasefs.client.ids import new_key
+from leasefs.core.errors import ClaimConflict
 from leasefs_cli.admission_rows import NONE, Limit, Share, say_admission
 from leasefs_cli.durations import Duration
 from leasefs_cli.operating import governed_here
 from leasefs_cli.printing import say_json
 from leasefs_cli.teaching import json_option, teaching_command
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from leasefs_cli.operating import Governed
+
 MOST = 1_000_000
 _COUNT = Limit(click.IntRange(0, MOST))
+
+# Somebody else's change came in between so many times: that is no coincidence any more.
+ATTEMPTS = 10
 
 
 @teaching_command(
@@ -68,12 +80,30 @@ def command(as_json: bool, reason: str | None, **given: object) -> None:
     if not wanted and reason is None:
         raise click.UsageError("name a limit to change; `leasefs admission clear` lifts all")
     here = governed_here()
-    now = here.link.send(api_scheduling.admission(here.territory))["admission"]
-    limits = {name: now[name] for name in given}
-    limits |= {name: None if value == NONE else value for name, value in wanted.items()}
-    limits["reason"] = now["reason"] if reason is None else reason
-    answer = here.link.send(api_scheduling.set_admission(here.territory, limits, by=here.name))
+    wanted = {name: None if value == NONE else value for name, value in wanted.items()}
+    if reason is not None:
+        wanted["reason"] = reason
+    answer = _changed(here, [*given, "reason"], wanted)
     if as_json:
         say_json(answer)
     else:
         say_admission(answer)
+
+
+def _changed(here: Governed, names: Sequence[str], wanted: Mapping[str, object]) -> api.Body:
+    """Change what is wanted of the limits as they are; if others were set meanwhile, of those."""
+    attempt = 0
+    while True:
+        attempt += 1
+        now = here.link.send(api_scheduling.admission(here.territory))["admission"]
+        limits = {name: now[name] for name in names} | dict(wanted)
+        # A ledger of an earlier version does not count its limits.
+        version = now.get("version")
+        call = api_scheduling.set_admission(
+            here.territory, limits, key=new_key(), expected=version, by=here.name
+        )
+        try:
+            return here.link.send(call)
+        except ClaimConflict:
+            if attempt == ATTEMPTS:
+                raise

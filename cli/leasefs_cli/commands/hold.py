@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from leasefs.client import api_scheduling
+from leasefs.client.ids import new_key
 from leasefs_cli.durations import Duration, in_words
 from leasefs_cli.operating import lease_id, operator_here
 from leasefs_cli.printing import say_json, tell
@@ -30,7 +31,7 @@ def command(lease: str, hold_s: float, as_json: bool) -> None:
     """
     id_ = lease_id(lease)
     operator = operator_here()
-    answer = operator.link.send(api_scheduling.hold(id_, hold_s, by=operator.name))
+    answer = operator.link.send(api_scheduling.hold(id_, hold_s, key=new_key(), by=operator.name))
     if as_json:
         say_json(answer)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from leasefs.client import api_scheduling
+from leasefs.client.ids import new_key
 from leasefs_cli.claim_options import MAX_WITHIN_S, agent_option
 from leasefs_cli.durations import Duration, in_words
 from leasefs_cli.own_claims import one_named
@@ -28,7 +29,7 @@ def command(lease: str, extra_s: float, agent: str | None, as_json: bool) -> Non
     """
     place = holding_place(agent, (lease,))
     id_ = one_named(place, lease)
-    answer = place.link.send(api_scheduling.more_time(id_, extra_s))
+    answer = place.link.send(api_scheduling.more_time(id_, extra_s, key=new_key()))
     if as_json:
         say_json(answer)
     else:

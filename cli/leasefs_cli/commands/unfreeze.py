@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from leasefs.client import api_scheduling
+from leasefs.client.ids import new_key
 from leasefs_cli.operating import lease_id, operator_here
 from leasefs_cli.printing import say_json
 from leasefs_cli.teaching import json_option, teaching_command
@@ -20,6 +21,6 @@ def command(freeze: str, as_json: bool) -> None:
     """
     id_ = lease_id(freeze)
     operator = operator_here()
-    answer = operator.link.send(api_scheduling.unfreeze(id_, by=operator.name))
+    answer = operator.link.send(api_scheduling.unfreeze(id_, key=new_key(), by=operator.name))
     if as_json:
         say_json(answer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
+from leasefs.client.ids import new_key
 from leasefs.client.recalls import Stage
 from leasefs.core import commands as cmd
 from leasefs.mount.giving_back import GivingBack
@@ -99,7 +100,7 @@ async def test_more_time_is_used() -> None:
         at.work.dirty = {b"src/a"}
         await at.asked(within_s=60)
         await trio.sleep(50)
-        await at.holder.more_time(lease_id, 60)
+        await at.holder.more_time(lease_id, 60, new_key())
         await trio.sleep(60)
         assert held(at.holder) == [lease_id]
         await at.until_granted()

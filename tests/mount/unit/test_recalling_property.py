@@ -10,6 +10,7 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from leasefs.client.ids import new_key
 from leasefs.core.errors import LeasefsError
 from leasefs.core.lease import Mode
 from leasefs.testing.lessee_probe import KEYS, claim, held
@@ -71,7 +72,7 @@ async def act(at: Fleet, what: str, how_much: float, uses: list[int], asked: lis
             ledger.request_takes_s = ledger.answer_takes_s = how_much
         case "more time":
             for recall in at.holder.recalls:
-                await at.holder.more_time(recall.lease_id, how_much)
+                await at.holder.more_time(recall.lease_id, how_much, new_key())
         case "wait":
             await trio.sleep(how_much)
 
