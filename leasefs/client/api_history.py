@@ -21,3 +21,12 @@ def past(
     """What held after event `seq` (PastState); `wanted` are `agent`, `lease` and `state` of intents."""
     asked = query(territory=territory, parts=",".join(parts) or None, **wanted)
     return Call("GET", f"/v1/history/{seq}" + asked, patience_s=REPLAY_WITHIN_S)
+
+
+def compact(
+    *, keep_events: int | None = None, keep_s: float | None = None, keep_bytes: int | None = None
+) -> Call:
+    """As operator, begin to drop what need not be kept: `{base, target}`; `extent` says how far that is."""
+    wanted = {"keep_events": keep_events, "keep_s": keep_s, "keep_bytes": keep_bytes}
+    body = {name: value for name, value in wanted.items() if value is not None}
+    return Call("POST", "/v1/compactions", body, patience_s=REPLAY_WITHIN_S)

@@ -33,6 +33,14 @@ class LedgerGroup(LazyGroup):
                 ),
             },
         ),
+        Section(
+            "Its log",
+            {
+                "compact": Listed(
+                    "leasefs_cli.commands.ledger_compact:command", "Drop old events."
+                ),
+            },
+        ),
     )
     examples: Sequence[Example] = (
         ("leasefs ledger status", "is one running, and what does it hold?"),
