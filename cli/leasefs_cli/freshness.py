@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leasefs.client import api_fresh, paths
 from leasefs.client.blocking import Link
-from leasefs.client.names import host_name
+from leasefs.client.names import agent_name, host_name
 from leasefs.client.own_name import named_or_own
 from leasefs.core.errors import InvalidRequest, LeasefsError
 from leasefs.core.paths import shown, text
@@ -89,7 +89,15 @@ def ground() -> Ground:
         raise InvalidRequest(
             f"{os.getcwd()} is in no repository; go to one, or put a `.leasefs.toml` at its root"
         )
-    return Ground(tree.root, "", tree.territory, named_or_own(), ledger_link(timeout_s=_TIMEOUT_S))
+    return Ground(tree.root, "", tree.territory, _who_asks(), ledger_link(timeout_s=_TIMEOUT_S))
+
+
+def _who_asks() -> str:
+    """A ledger that is away cannot say, and then nothing is recorded."""
+    try:
+        return named_or_own()
+    except LedgerUnavailable:
+        return agent_name()
 
 
 def taken(root: str, globs: Sequence[Glob]) -> Content:
