@@ -11,7 +11,7 @@ import os
 from typing import Any, NamedTuple
 
 from leasefs.client import paths
-from leasefs.client.process import is_stopped, process_identity
+from leasefs.client.process import is_killed, is_stopped, process_identity
 from leasefs.core.errors import NotMounted
 
 FSTYPE = "fuse.leasefs"
@@ -64,14 +64,23 @@ def _nearest(directory: str, mountpoints: set[str]) -> str | None:
 
 
 def _refuse_stopped(mountpoint: str | None) -> None:
-    """Before the mount is touched: who asks a stopped daemon for a file waits, and no Ctrl-C ends that."""
+    """Before the mount is touched: who asks a stopped or hanging daemon for a file waits, and no Ctrl-C ends that."""
     if mountpoint is None:
         return
-    for found in live_mounts():
-        if found.mountpoint == mountpoint and is_stopped(found.pid):
+    for found, alive in registered_mounts():
+        if found.mountpoint != mountpoint:
+            continue
+        if alive and is_stopped(found.pid):
             raise NotMounted(
                 f"the daemon of the mount at {mountpoint} (process {found.pid}) is stopped: kill -CONT "
                 f"{found.pid}, or `leasefs unmount --lazy {mountpoint}`",
+                mountpoint=mountpoint,
+                pid=found.pid,
+            )
+        if is_killed(found.pid) and found.process == process_identity(found.pid):
+            raise NotMounted(
+                f"the daemon of the mount at {mountpoint} (process {found.pid}) was killed, yet hangs in the "
+                f"kernel; `leasefs unmount {mountpoint}`, then mount again",
                 mountpoint=mountpoint,
                 pid=found.pid,
             )
@@ -105,8 +114,12 @@ def registered_mounts() -> list[tuple[MountFound, bool]]:
             except OSError:
                 continue  # its daemon ended just now, or it is none of ours
             if found is not None:
-                entries.append((found, found.process == process_identity(found.pid) != ""))
+                entries.append((found, _is_alive(found)))
     return entries
+
+
+def _is_alive(found: MountFound) -> bool:
+    return found.process == process_identity(found.pid) != "" and not is_killed(found.pid)
 
 
 def mounts_of(place: str) -> list[MountFound]:

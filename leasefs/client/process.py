@@ -24,6 +24,19 @@ def process_identity(pid: int) -> str:
     return f"{boot_id}:{namespace}:{pid}:{start_ticks}"
 
 
+def is_killed(pid: int) -> bool:
+    """Whether the process's first thread has ended, while others of it may still hang in the kernel.
+
+    A daemon of ours never ends its first thread alone. So all of its threads were told to end, and one that waits for
+    a lock there does nothing more once it has it.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in {b"Z", b"X"}
+    except (OSError, IndexError):
+        return False
+
+
 def is_stopped(pid: int) -> bool:
     """Whether the process is stopped (SIGSTOP, Ctrl-Z, a debugger); False if it is gone."""
     try:
