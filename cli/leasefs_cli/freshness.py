@@ -16,7 +16,7 @@ from leasefs.client import api_fresh, paths
 from leasefs.client.blocking import Link
 from leasefs.client.names import agent_name, host_name
 from leasefs.client.own_name import named_or_own
-from leasefs.core.errors import InvalidRequest, LeasefsError
+from leasefs.core.errors import InvalidRequest, LeasefsError, LedgerUnavailable
 from leasefs.core.paths import shown, text
 from leasefs.vcs.errors import VcsError
 from leasefs.vcs.tree_content import Content, content_of
