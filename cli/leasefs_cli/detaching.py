@@ -8,7 +8,11 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
+from leasefs.client.find import registered_mounts
 from leasefs.core.errors import NotMounted
+from leasefs.mount.mountinfo import below, top_at
+from leasefs.mount.over_dead import clear_dead
+from leasefs.mount.registry import forget
 from leasefs_cli.printing import tell
 
 if TYPE_CHECKING:
@@ -46,6 +50,38 @@ def detach(mountpoint: str, *, lazy: bool) -> None:
         problem = said.removeprefix(f"failed to unmount {mountpoint}: ")
         problem = problem or f"fusermount3 ends with {done.returncode}"
     raise NotMounted(f"cannot unmount {mountpoint}: {problem}", path=mountpoint)
+
+
+def clear_away(mount: Mount, *, lazy: bool = False) -> None:
+    """Unmount a dead mount with all that stands on it or lies dead beneath it, and forget it. Raises NotMounted."""
+    mountpoint = os.fsdecode(mount.mountpoint)
+    # What stands on it cannot be reached through a dead mount, to be unmounted first; and who waited
+    # needs a moment to let go.
+    detach(mountpoint, lazy=lazy or bool(below(mount.mountpoint)))
+    clear_dead(mountpoint)
+    forget_dead(mountpoint)
+
+
+def forget_dead(mountpoint: str) -> None:
+    """Forget the registry's entries of mounts there that died, and take their git settings away."""
+    for found, alive in registered_mounts():
+        if not alive and found.mountpoint == mountpoint:
+            forget(found.pid)
+            _sweep(found.source)
+
+
+def _sweep(source: str) -> None:
+    """Git's settings that the dead mount left in the repository; they do no harm where they stay."""
+    from leasefs.vcs.errors import VcsError
+    from leasefs.vcs.fsmonitor import sweep
+
+    covering = top_at(os.path.realpath(source))
+    if covering is not None and covering.is_leasefs:
+        return  # by a mount that needs them
+    try:
+        sweep(source)
+    except (VcsError, OSError) as error:
+        tell(f"core.fsmonitor may be left behind in {source}: {error}")
 
 
 def cut_off(mount: Mount, why: str) -> None:

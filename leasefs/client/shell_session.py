@@ -108,6 +108,17 @@ def stored_sessions() -> list[ShellSession]:
     return [session for session in found if session is not None]
 
 
+def forget(session: ShellSession) -> bool:
+    """Forget a session that its ledger does not know. False if another one has taken its place meanwhile."""
+    path = _path(session.agent, session.territory, session.ledger)
+    with _alone(path):
+        stored = _load(path)
+        if stored is None or stored.credentials != session.credentials:
+            return False
+        os.unlink(path)
+        return True
+
+
 def end_shell_session(link: Link, session: ShellSession) -> None:
     """End it at the ledger, all its leases with it, and forget it. Raises what the ledger refuses."""
     link.credentials = session.credentials

@@ -89,6 +89,30 @@ def sweep(source: str) -> None:
             Fsmonitor(own_config(gitdir), _open_lock(gitdir)).switch_off()
 
 
+def is_left_behind(source: str) -> bool:
+    """Whether a mount of `source` that is gone left its settings there. Nothing is changed.
+
+    Raises:
+        VcsError: it cannot be looked for.
+        OSError: `source` cannot be opened.
+    """
+    root_fd = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        gitdir = find_git(root_fd)
+    finally:
+        os.close(root_fd)
+    if gitdir is None:
+        return False
+    with gitdir:
+        if not any(_OURS in value for value in own_config(gitdir).values(_MONITOR)):
+            return False
+        lock_fd = _open_lock(gitdir)
+        try:
+            return _lock(lock_fd, fcntl.LOCK_EX)
+        finally:
+            os.close(lock_fd)
+
+
 def _open_lock(gitdir: GitDir) -> int:
     # Opened anew: a duplicate of the descriptor would share its locks.
     return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=gitdir.fd)

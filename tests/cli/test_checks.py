@@ -12,8 +12,8 @@ import pytest
 
 from leasefs.client import paths
 from leasefs.client.process import process_identity
-from leasefs_cli.checks import host, ledger, mounts, watching
-from leasefs_cli.checks.finding import FAIL, OK, WARN
+from leasefs_cli.checks import disks, host, ledger, mounts, watching
+from leasefs_cli.checks.finding import FAIL, OK, UNKNOWN, WARN
 
 
 def test_a_missing_fuse_device(tmp_path: Path) -> None:
@@ -97,9 +97,12 @@ def test_git_and_its_version(
 
 
 def test_a_directory_without_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger, "_ROOM_KIB", 1 << 60)
+    monkeypatch.setattr(disks, "LEAST_KIB", 1 << 60)
     found = ledger.directory("state", paths.state_dir)
-    assert (found.level, found.advice) == (FAIL, f"make room: df {paths.state_dir()}")
+    assert (found.level, found.advice) == (
+        FAIL,
+        f"make room: df {paths.state_dir()}; df -i {paths.state_dir()}",
+    )
     assert "KiB left" in found.found
 
 
@@ -143,7 +146,7 @@ def test_no_ledger_is_normal_unless_one_is_configured(
     [
         (None, OK, "answers"),
         (errno.ENOTCONN, FAIL, "dead"),
-        (errno.EACCES, OK, "of another user"),
+        (errno.EACCES, UNKNOWN, "of another user"),
         (errno.EIO, WARN, "Input/output error"),
     ],
 )

@@ -66,7 +66,7 @@ def test_the_commands_are_these() -> None:
     assert {" ".join(page) for page in PAGES} == {
         "",
         *("mount", "unmount", "claim", "release", "heartbeat", "run", "status", "leases", "queue"),
-        *("intents", "who", "why", "log", "doctor", "completion"),
+        *("intents", "who", "why", "log", "doctor", "metrics", "completion"),
         *("ledger", "ledger serve", "ledger status", "ledger stop"),
         "fresh",
         *("plan", "delegate", "downgrade", "recall", "more-time"),

@@ -304,7 +304,7 @@ def test_a_dead_mount_stays_closed_until_it_is_cleared(
         (place / "README.md").read_text()
     doctor = installed("doctor")
     assert doctor.code == 1
-    assert f"fail  mount {place}: dead" in doctor.out
+    assert f"fail    mount {place}: dead" in doctor.out
     assert f"leasefs unmount {place}" in doctor.out
     mounted = installed("mount", str(place), "--agent", "ada")
     assert mounted.code == 10

@@ -226,11 +226,11 @@ def test_doctor_finds_and_detaches_what_the_mount_does_not_know(source: Path) ->
         for name, over in (("tree", "tree"), ("tree", "theirs")):
             subprocess.run(["mount", "--bind", source / name, root / over], check=True)
         said = doctor()
-        assert f"warn  redirect {root}/tree" in said
+        assert f"warn    redirect {root}/tree" in said
         assert f"{root}/theirs" not in said  # somebody's own
         assert f"redirect {root}/build" not in said
         assert redirects_below(agent.root) == {"build", "tree", "theirs"}
-        assert f"ok    redirect {root}/tree" in doctor("--fix")
+        assert f"fixed   redirect {root}/tree" in doctor("--fix")
         assert redirects_below(agent.root) == {"build", "theirs"}
         subprocess.run(["umount", root / "theirs"], check=True)
 
@@ -241,6 +241,6 @@ def test_doctor_says_what_a_dead_mount_still_carries(source: Path) -> None:
         used_until_redirected(agent, "build")
         agent.kill()
         said = doctor("--fix")
-        assert f"warn  redirects {source}: left on the dead mount" in said
+        assert f"warn    redirects {source}: left on the dead mount" in said
         assert f"{source}/build" in said
         assert closed(source / "build")

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from leasefs.core.errors import LeasefsError
 from leasefs.mount.catching_up import catch_up, left_behind
-from leasefs_cli.checks.finding import FAIL, OK, WARN, Finding
+from leasefs_cli.checks.finding import OK, UNKNOWN, WARN, Finding, Repair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from leasefs.mount.catching_up import LeftBehind
+    from leasefs.mount.journal import Header
 
 
-def journal_findings(*, fix: bool) -> Iterator[Finding]:
-    """One finding for each tree whose mounts died; with `fix` they are taken over."""
+def journal_findings() -> Iterator[Finding]:
+    """One finding for each tree whose mounts died. A journal is replayed, never thrown away."""
     try:
         found = list(left_behind())
     except LeasefsError as error:
-        yield Finding(FAIL, "journals", error.message, "")
+        yield Finding(UNKNOWN, "journals", error.message, "")
         return
     if not found:
         yield Finding(OK, "journals", "no dead mount left any")
@@ -27,7 +29,7 @@ def journal_findings(*, fix: bool) -> Iterator[Finding]:
     for one in found:
         by_tree.setdefault(one.header.tree, []).append(one)
     for left in by_tree.values():
-        yield _taken_over(left) if fix else _left(left)
+        yield _left(left)
 
 
 def _left(left: list[LeftBehind]) -> Finding:
@@ -39,16 +41,10 @@ def _left(left: list[LeftBehind]) -> Finding:
         f"journals of {header.root}",
         f"{len(left)} mounts of {agents} died; {notes} changes of theirs are unknown to the ledger",
         "mount the tree again, or leasefs doctor --fix: it tells the ledger and keeps what is uncommitted",
+        Repair("tell the ledger, and keep what is uncommitted", partial(_taken_over, header)),
     )
 
 
-def _taken_over(left: list[LeftBehind]) -> Finding:
-    header = left[0].header
-    name = f"journals of {header.root}"
-    try:
-        catch_up(header)
-    except LeasefsError as error:
-        return Finding(FAIL, name, error.message, "")
-    return Finding(
-        OK, name, "taken over; leasefs intents and leasefs rescue list show what was left"
-    )
+def _taken_over(header: Header) -> str:
+    catch_up(header)
+    return "taken over; leasefs intents and leasefs rescue list show what was left"

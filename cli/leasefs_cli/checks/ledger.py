@@ -12,15 +12,12 @@ from leasefs.client.address import parse_url
 from leasefs.client.blocking import Link
 from leasefs.core.errors import LeasefsError, LedgerUnavailable
 from leasefs.core.protocol import MAJOR, MINOR
-from leasefs_cli.checks.finding import FAIL, OK, WARN, Finding
+from leasefs_cli.checks.disks import room
+from leasefs_cli.checks.finding import FAIL, OK, WARN, Finding, Repair
 from leasefs_cli.server_process import listener_pid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-
-# Journals and the ledger's log grow by kilobytes; the rest is for whoever repairs it.
-_ROOM_KIB = 4096
 
 
 def ledger_findings() -> Iterator[Finding]:
@@ -40,19 +37,17 @@ def directory(name: str, find: Callable[[], str]) -> Finding:
         return Finding(FAIL, name, error.message, "")
     mode = stat.S_IMODE(os.stat(path).st_mode)
     if mode & 0o077:
-        return Finding(
-            FAIL, name, f"{path} is open to others (mode {mode:04o})", f"chmod 700 {path}"
-        )
-    system = os.statvfs(path)
-    free_kib = system.f_bavail * system.f_frsize >> 10
-    if free_kib < _ROOM_KIB:
-        return Finding(
-            FAIL,
-            name,
-            f"{path} has {free_kib} KiB left; a mount whose journal finds no room refuses every change",
-            f"make room: df {path}",
-        )
-    return Finding(OK, name, path)
+        found = f"{path} is open to others (mode {mode:04o})"
+        return Finding(FAIL, name, found, f"chmod 700 {path}", _closing(path))
+    return room(name, path)
+
+
+def _closing(path: str) -> Repair:
+    def close() -> str:
+        os.chmod(path, 0o700, follow_symlinks=True)
+        return f"{path} is yours alone now"
+
+    return Repair("close it to others (chmod 700)", close)
 
 
 def ledger() -> Finding:
@@ -64,7 +59,7 @@ def ledger() -> Finding:
     try:
         said = Link(url, timeout_s=5.0).send(api.status())
     except LedgerUnavailable as error:
-        if embedded and _nobody_listens(url):
+        if embedded and nobody_listens(url):
             return Finding(OK, "ledger", "not running; the first command that needs it starts it")
         advice = (
             "start it, or take ledger.url out; `leasefs config show ledger.url` says who says it"
@@ -94,7 +89,8 @@ def ledger() -> Finding:
     )
 
 
-def _nobody_listens(url: str) -> bool:
+def nobody_listens(url: str) -> bool:
+    """Whether it is a Unix socket without anybody behind it."""
     path = parse_url(url).socket_path
     return bool(path) and listener_pid(path) is None
 
@@ -105,7 +101,7 @@ def store() -> Finding:
         url, embedded = paths.ledger_url()
         if not embedded:
             return Finding(OK, "store", "another ledger is configured; its store is its own affair")
-        return _lock_of(paths.store_dir(), listens=not _nobody_listens(url))
+        return _lock_of(paths.store_dir(), listens=not nobody_listens(url))
     except LeasefsError as error:
         return Finding(FAIL, "store", error.message, "")
 

@@ -4,33 +4,41 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from leasefs.client.find import registered_mounts
 from leasefs.core.errors import LeasefsError
-from leasefs.mount.mountinfo import mounts
+from leasefs.mount.mountinfo import mounts, top_at
+from leasefs.mount.registry import forget
 from leasefs_cli.asking_a_mount import ANSWER_TIMEOUT_S, ask
-from leasefs_cli.checks.finding import FAIL, OK, WARN, Finding
+from leasefs_cli.checks.finding import FAIL, OK, UNKNOWN, WARN, Finding, Repair
 from leasefs_cli.checks.redirects import on_a_dead_mount, on_a_live_mount
 from leasefs_cli.checks.watching import unwatched
+from leasefs_cli.detaching import clear_away
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from leasefs.client.find import MountFound
 
-def mount_findings(*, fix: bool) -> Iterator[Finding]:
+
+def mount_findings() -> Iterator[Finding]:
     """One finding per mount of leasefs, what is wrong with its redirects, one per entry without a process."""
     places = []
     for mount in mounts():
         if mount.is_leasefs:
             places.append(os.fsdecode(mount.mountpoint))
             found = one_mount(places[-1])
-            yield found
             if found.level == OK:
-                yield from on_a_live_mount(mount, fix=fix)
+                yield found
+                yield from on_a_live_mount(mount)
                 yield from unwatched(places[-1])
-            elif (left := on_a_dead_mount(mount)) is not None:
+                continue
+            if (left := on_a_dead_mount(mount)) is not None:
                 yield left
+            yield found
     if not places:
         yield Finding(OK, "mounts", "none")
     yield from registry(places)
@@ -52,12 +60,37 @@ def one_mount(mountpoint: str) -> Finding:
             f"mount {mountpoint}",
             "dead: its daemon is gone, and the tree stays closed",
             f"leasefs unmount {mountpoint}, then mount again",
+            _clearing(mountpoint),
         )
     if code == errno.EACCES:
-        return Finding(OK, f"mount {mountpoint}", "of another user, not looked into")
+        return Finding(UNKNOWN, f"mount {mountpoint}", "of another user, not looked into")
     if code:
         return Finding(WARN, f"mount {mountpoint}", os.strerror(code), "")
     return Finding(OK, f"mount {mountpoint}", "answers")
+
+
+def _clearing(mountpoint: str) -> Repair:
+    """To unmount a dead mount. In place the tree lies open after that, so somebody has to want it."""
+    entries: list[MountFound] = []
+    with suppress(LeasefsError):  # the registry's own check says so
+        entries = [one for one, _ in registered_mounts() if one.mountpoint == mountpoint]
+    in_place = not entries or entries[-1].source == mountpoint
+    what = "unmount it"
+    if in_place:
+        what += " (the tree lies open to everybody until it is mounted again)"
+    return Repair(what, partial(_clear, mountpoint), weighty=in_place)
+
+
+def _clear(mountpoint: str) -> str:
+    mount = top_at(mountpoint)
+    if mount is not None and mount.is_leasefs:
+        clear_away(mount)
+    return "unmounted, it was dead"
+
+
+def _forget(found: MountFound) -> str:
+    forget(found.pid)
+    return "forgotten"
 
 
 def registry(places: list[str]) -> Iterator[Finding]:
@@ -65,13 +98,20 @@ def registry(places: list[str]) -> Iterator[Finding]:
     try:
         entries = registered_mounts()
     except LeasefsError as error:
-        yield Finding(FAIL, "registry", error.message, "")
+        yield Finding(UNKNOWN, "registry", error.message, "")
         return
     for found, alive in entries:
         name = f"registry {found.mountpoint}"
         if not alive:
-            advice = f"leasefs unmount {found.mountpoint}"
-            yield Finding(WARN, name, f"of {found.agent}, whose daemon {found.pid} is gone", advice)
+            yield Finding(
+                WARN,
+                name,
+                f"of {found.agent}, whose daemon {found.pid} is gone",
+                f"leasefs unmount {found.mountpoint}",
+                None
+                if found.mountpoint in places
+                else Repair("forget it", partial(_forget, found)),
+            )
         elif found.mountpoint not in places:
             advice = f"kill {found.pid}, then mount again"
             yield Finding(

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import os
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from leasefs.core.errors import NotMounted
 from leasefs.mount.bind import unbind
 from leasefs.mount.mountinfo import below, mounts
-from leasefs_cli.checks.finding import FAIL, OK, WARN, Finding
+from leasefs_cli.checks.finding import WARN, Finding, Repair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,27 +40,26 @@ def on_a_dead_mount(mount: Mount) -> Finding | None:
     )
 
 
-def on_a_live_mount(mount: Mount, *, fix: bool) -> Iterator[Finding]:
-    """Redirects that the mount does not know of; with `fix` they are detached."""
+def on_a_live_mount(mount: Mount) -> Iterator[Finding]:
+    """Redirects that the mount does not know of."""
     unknown = _unknown(mount)
     if unknown:
         threading.Event().wait(_LOOK_AGAIN_S)
         unknown = {place: inner for place, inner in _unknown(mount).items() if place in unknown}
     for place in unknown:
-        name = f"redirect {place}"
-        if not fix:
-            yield Finding(
-                WARN,
-                name,
-                "serves the tree without leases, and its mount does not know of it",
-                f"leasefs doctor --fix, or umount -l {place}",
-            )
-        elif unbind(place, lazy=True):
-            yield Finding(OK, name, "its mount did not know of it; detached")
-        else:
-            yield Finding(
-                FAIL, name, "its mount does not know of it", f"umount -l {place}, as root"
-            )
+        yield Finding(
+            WARN,
+            f"redirect {place}",
+            "serves the tree without leases, and its mount does not know of it",
+            f"leasefs doctor --fix, or umount -l {place}",
+            Repair("detach it", partial(_detached, place)),
+        )
+
+
+def _detached(place: str) -> str:
+    if not unbind(place, lazy=True):
+        raise NotMounted(f"only root can: umount -l {place}", path=place)
+    return "its mount did not know of it; detached"
 
 
 def _unknown(mount: Mount) -> dict[str, Mount]:

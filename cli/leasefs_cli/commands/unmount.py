@@ -13,14 +13,12 @@ from leasefs.client.blocking import Link
 from leasefs.client.find import mounts_of, registered_mounts
 from leasefs.client.process import process_identity
 from leasefs.core.errors import LedgerUnavailable, NotMounted
-from leasefs.mount.mountinfo import below, top_at
-from leasefs.mount.over_dead import clear_dead
-from leasefs.mount.registry import forget
+from leasefs.mount.mountinfo import top_at
 from leasefs_cli.asking_a_mount import ask, registered_daemon
 from leasefs_cli.busy import users_of
-from leasefs_cli.detaching import cut_off, detach
+from leasefs_cli.detaching import clear_away, cut_off, detach, forget_dead
 from leasefs_cli.mount_link import control_url
-from leasefs_cli.printing import say, say_json, tell
+from leasefs_cli.printing import say, say_json
 from leasefs_cli.server_process import Watched
 from leasefs_cli.teaching import json_option, teaching_command
 
@@ -59,7 +57,7 @@ def command(path: str, lazy: bool, as_json: bool) -> None:
     mountpoint = _mountpoint(path)
     mount = top_at(mountpoint)
     if mount is None or not mount.is_leasefs:
-        _forget_dead(mountpoint)
+        forget_dead(mountpoint)
         raise _not_a_mount(path)
     daemon, silent = registered_daemon(mountpoint), False
     if daemon is None:
@@ -71,11 +69,7 @@ def command(path: str, lazy: bool, as_json: bool) -> None:
     if daemon is None:
         if silent:
             cut_off(mount, f"the daemon of {mountpoint} is gone, yet hangs in the kernel")
-        # What stands on it cannot be reached through a dead mount, to be unmounted first; and who waited
-        # needs a moment to let go.
-        detach(mountpoint, lazy=lazy or silent or bool(below(mount.mountpoint)))
-        clear_dead(mountpoint)
-        _forget_dead(mountpoint)
+        clear_away(mount, lazy=lazy or silent)
     else:
         _stop(daemon, mount, lazy=lazy)
     if as_json:
@@ -119,27 +113,6 @@ def _named(said: Said, mountpoint: str) -> MountFound | None:
             path=mountpoint,
         )
     return facts
-
-
-def _forget_dead(mountpoint: str) -> None:
-    for found, alive in registered_mounts():
-        if not alive and found.mountpoint == mountpoint:
-            forget(found.pid)
-            _sweep(found.source)
-
-
-def _sweep(source: str) -> None:
-    """Git's settings that the dead mount left in the repository; they do no harm where they stay."""
-    from leasefs.vcs.errors import VcsError
-    from leasefs.vcs.fsmonitor import sweep
-
-    covering = top_at(os.path.realpath(source))
-    if covering is not None and covering.is_leasefs:
-        return  # by a mount that needs them
-    try:
-        sweep(source)
-    except (VcsError, OSError) as error:
-        tell(f"core.fsmonitor may be left behind in {source}: {error}")
 
 
 def _refuse_busy(mountpoint: str, users: list[User]) -> None:
