@@ -176,11 +176,20 @@ def test_whatever_happens_nothing_leaks_and_no_count_is_wrong(
         for node in inodes:
             below = [name for other in inodes for name in other.names() if name[0] is node]
             assert node.children == len(below)
+            assert inodes.path(node) == _way_down(inodes, node)
     for _ in range(8):
         for node in list(inodes):
             if node is not inodes.root:
                 inodes.forget(node.number, node.lookups)
     assert [node.number for node in inodes] == [ROOT_NUMBER]
+
+
+def _way_down(inodes: Inodes, node: Node) -> bytes | None:
+    names = []
+    while node.parent is not None:
+        names.append(node.name)
+        node = node.parent
+    return b"/".join(reversed(names)) if node is inodes.root else None
 
 
 def _act(inodes: Inodes, step: tuple[object, ...]) -> None:
