@@ -29,12 +29,13 @@ class Use(NamedTuple):
     token: int
     pid: int
     program: str
-    what: str
+    what: bytes | str
 
     def shown(self) -> str:
         """`pid program path`; the program is asked for only now, because opens are many."""
         program = self.program or program_name(self.pid)
-        return shortened(f"{self.pid} {program} {self.what}".rstrip(), LONGEST_LINE)
+        what = self.what if isinstance(self.what, str) else text(self.what)
+        return shortened(f"{self.pid} {program} {what}".rstrip(), LONGEST_LINE)
 
 
 class Uses:
@@ -60,8 +61,7 @@ class Uses:
     def begin(self, token: int, pid: int, what: bytes | str, program: str = "") -> int:
         """Something uses the lease from now on. Returns an id for `end`."""
         use_id, self._next_id = self._next_id, self._next_id + 1
-        shown = what if isinstance(what, str) else text(what)
-        self._open[use_id] = Use(token, pid, program, shown)
+        self._open[use_id] = Use(token, pid, program, what)
         self._open_count[token] = self._open_count.get(token, 0) + 1
         self.wrote(token)
         return use_id

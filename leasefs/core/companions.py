@@ -83,14 +83,15 @@ _WITHOUT_BASE: tuple[re.Pattern[bytes], ...] = tuple(
 
 # cargo makes the directory for what it builds under a name of tempfile's, marks it, and renames it.
 MADE_LONGER = 6
-_IN_THE_MAKING = re.compile(rb"((?:.*/)?target)" + _MKSTEMP + rb"(?:/.*)?", re.DOTALL)
+IN_THE_MAKING = b"target"  # in every path of which `target_in_the_making` says something
+_MAKING = re.compile(rb"((?:.*/)?" + IN_THE_MAKING + rb")" + _MKSTEMP + rb"(?:/.*)?", re.DOTALL)
 
 
 def target_in_the_making(path: bytes) -> bytes | None:
     """The path of cargo's target directory of which `path`, or a directory above it, is to become one."""
-    if b"target" not in path:
+    if IN_THE_MAKING not in path:
         return None
-    match = _IN_THE_MAKING.fullmatch(path)
+    match = _MAKING.fullmatch(path)
     return match[1] if match else None
 
 

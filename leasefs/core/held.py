@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # One entry per path asked about; a mount asks about the paths it writes, not the whole tree.
 _MEMO_LIMIT = 65536
+_EXCLUSIVE = Mode.EXCLUSIVE  # a member takes long to be looked up in its class (`policy.Op`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class HeldView:
         tokens: tuple[int, ...] = ()
         if self.carved_at(path) is None:
             for lease in self.leases:
-                if lease.mode is Mode.EXCLUSIVE and lease.matches(path):
+                if lease.mode is _EXCLUSIVE and lease.matches(path):
                     tokens += (lease.token,)
         if len(self._memo) >= _MEMO_LIMIT:
             self._memo.clear()

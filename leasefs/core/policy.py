@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 
 class Op(Enum):
-    """An operation that changes the tree, by its system call's name."""
+    """An operation that changes the tree, by its system call's name.
+
+    What every change passes through has names of its own for members: looked up in the class of an Enum, one
+    takes Python 3.11 some 0.14 µs.
+    """
 
     __hash__ = object.__hash__  # each is one object; Enum's own is written in Python
 
@@ -50,6 +54,9 @@ class Place(Enum):
     SCRATCH = "scratch"
     GIT = "git"
     CONTROL = "control"
+
+
+_TREE, _CONTROL = Place.TREE, Place.CONTROL
 
 
 @dataclass(slots=True)
@@ -157,6 +164,8 @@ class RefusalRecord:
 
 Verdict = Allowed | Refused
 _FREE = Allowed(None)
+# Of nearly each verdict: what Allowed has of its own for this is written in Python.
+_new = tuple.__new__
 
 # An atomic save makes files and symlinks; a directory of such a name is something else (`packages` looks
 # like a temporary file of patch).
@@ -177,7 +186,7 @@ def decide(op: Op, targets: Sequence[Target], view: HeldView, now_s: float) -> V
 
 
 def _decide_one(op: Op, target: Target, view: HeldView, now_s: float) -> Verdict:
-    if target.place is Place.CONTROL:
+    if target.place is _CONTROL:
         return Refused(Reason.CONTROL, op, target.path)
     for alias in target.aliases:
         if view.writable(alias, now_s) is None:
@@ -185,12 +194,14 @@ def _decide_one(op: Op, target: Target, view: HeldView, now_s: float) -> Verdict
             if carved is not None:
                 return Refused(Reason.DELEGATED, op, alias, detail=carved.words())
             return Refused(Reason.ALIAS_NOT_LEASED, op, alias, view.lapsed(alias, now_s))
-    if target.place is not Place.TREE:
+    if target.place is not _TREE:
         return _FREE
     if target.whole_tree:
         return _decide_tree(op, target.path, view, now_s)
     lease = view.writable(target.path, now_s)
-    return _decide_unleased(op, target, view, now_s) if lease is None else Allowed(lease)
+    if lease is None:
+        return _decide_unleased(op, target, view, now_s)
+    return _new(Allowed, (lease, False, True))
 
 
 def _decide_tree(op: Op, directory: bytes, view: HeldView, now_s: float) -> Verdict:

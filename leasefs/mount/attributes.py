@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.core.policy import Op
 from leasefs.mount.opening import check_handle
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from leasefs.mount.inodes import Node
     from leasefs.mount.shapes import Caller
     from leasefs.mount.tree import Entry, Tree
+
+# Looked up in its class, a member takes Python 3.11 longer than all that is done with it (`policy.Op`).
+_TRUNCATE = Op.TRUNCATE
+_CHMOD = Op.CHMOD
+_CHOWN = Op.CHOWN
+_UTIMENS = Op.UTIMENS
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +40,23 @@ class Change:
     def op(self) -> Op:
         """The operation by which it is judged and reported."""
         if self.size is not None:
-            return Op.TRUNCATE
+            return _TRUNCATE
         if self.mode is not None:
-            return Op.CHMOD
+            return _CHMOD
         if self.uid is not None or self.gid is not None:
-            return Op.CHOWN
-        return Op.UTIMENS
+            return _CHOWN
+        return _UTIMENS
+
+
+class _At(NamedTuple):
+    """The very inode that is to change: a descriptor of it, and what system calls that change it are given.
+
+    That is the descriptor itself where it is open, else a name, in `dir_fd`, that leads to it.
+    """
+
+    fd: int
+    name: int | bytes
+    dir_fd: int | None
 
 
 # chown(2) with neither owner nor group, which sets the time of change; or the kernel before a write by
@@ -58,7 +75,7 @@ async def set_by_handle(
     if change.size is not None:
         tree.note(file)
     found = tree.stat(node) if node.parent else os.fstat(file.fd)
-    _change(tree, node, change, file.fd, found, caller)
+    _change(tree, node, change, _At(file.fd, file.fd, None), found, caller)
     if file.token > 0:
         tree.gate.holdings.wrote(file.token)
     return _changed(tree, node, change, tree.stat(node))
@@ -66,18 +83,34 @@ async def set_by_handle(
 
 def set_attributes(tree: Tree, number: int, change: Change, caller: Caller) -> Entry:
     """Change attributes of what has this number."""
-    node = tree.subject(number, change.op, caller.pid)
-    found = tree.stat(node)
-    targets = tree.content_target(node, found)
-    allowed = tree.gate.admit(change.op, targets, caller.pid)
+    op = change.op
+    node = tree.subject(number, op, caller.pid)
     fd = _open_already(tree, node, change)
     if fd >= 0:
-        _change(tree, node, change, fd, found, caller)
-    else:
-        with tree.lower.pinned(node) as path:
-            _change(tree, node, change, path, found, caller)
+        return _set(tree, node, op, change, _At(fd, fd, None), tree.stat(node), caller)
+    if node.is_dir:
+        found, fd = tree.stat(node), tree.lower.directory(node)
+        return _set(tree, node, op, change, _At(fd, *tree.lower.name_of(fd)), found, caller)
+    fd, found = tree.lower.pin(node)
+    try:
+        return _set(tree, node, op, change, _At(fd, *tree.lower.name_of(fd)), found, caller)
+    finally:
+        os.close(fd)
+
+
+def _set(
+    tree: Tree,
+    node: Node,
+    op: Op,
+    change: Change,
+    at: _At,
+    found: os.stat_result,
+    caller: Caller,
+) -> Entry:
+    allowed = tree.gate.admit(op, tree.content_target(node, found), caller.pid)
+    _change(tree, node, change, at, found, caller)
     tree.gate.wrote(allowed)
-    return _changed(tree, node, change, tree.stat(node))
+    return _changed(tree, node, change, os.fstat(at.fd))
 
 
 def _open_already(tree: Tree, node: Node, change: Change) -> int:
@@ -89,11 +122,11 @@ def _open_already(tree: Tree, node: Node, change: Change) -> int:
 
 
 def _change(
-    tree: Tree, node: Node, change: Change, at: str | int, found: os.stat_result, caller: Caller
+    tree: Tree, node: Node, change: Change, at: _At, found: os.stat_result, caller: Caller
 ) -> None:
     tree.outside.changed_here(node)
     if change.size is not None and change.mode is None and tree.owner.disarms(caller):
-        take_set_ids(at, caller.pid)
+        take_set_ids(at.name, caller.pid, at.dir_fd)
     _apply(change, at, found)
 
 
@@ -116,19 +149,21 @@ def _note(tree: Tree, node: Node, change: Change) -> None:
         tree.changes.tree_changed(path)
 
 
-def _apply(change: Change, at: str | int, found: os.stat_result) -> None:
+def _apply(change: Change, at: _At, found: os.stat_result) -> None:
+    name, dir_fd = at.name, at.dir_fd
     if change.size is not None:
-        os.truncate(at, change.size)
+        # By descriptor, or by the path of what one leads to.
+        os.truncate(name if dir_fd is None else f"/proc/self/fd/{at.fd}", change.size)
     if change.uid is not None or change.gid is not None or change == _NOTHING:
         uid = -1 if change.uid is None else change.uid
-        os.chown(at, uid, -1 if change.gid is None else change.gid)
+        os.chown(name, uid, -1 if change.gid is None else change.gid, dir_fd=dir_fd)
     if change.mode is not None:
         # After chown, which takes the set-id bits away.
-        os.chmod(at, stat.S_IMODE(change.mode))
+        os.chmod(name, stat.S_IMODE(change.mode), dir_fd=dir_fd)
     if change.atime_ns is not None or change.mtime_ns is not None:
         atime_ns = found.st_atime_ns if change.atime_ns is None else change.atime_ns
         mtime_ns = found.st_mtime_ns if change.mtime_ns is None else change.mtime_ns
-        os.utime(at, ns=(atime_ns, mtime_ns))
+        os.utime(name, ns=(atime_ns, mtime_ns), dir_fd=dir_fd)
 
 
 async def set_xattr(tree: Tree, number: int, name: bytes, value: bytes, caller: Caller) -> None:

@@ -51,7 +51,8 @@ class State(NamedTuple):
 
 def state_of(found: Stat) -> State:
     """The state that a stat describes."""
-    return State(found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    facts = found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return tuple.__new__(State, facts)
 
 
 class Known:

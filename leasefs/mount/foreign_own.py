@@ -29,9 +29,10 @@ class OwnChanges:
         self._inodes_kept: set[int] = set()
         self._names_kept: dict[tuple[int, bytes], Node | bool] = {}
 
-    def changed(self, inode: int) -> None:
-        """Bytes or attributes of this lower inode are about to change, or have just changed."""
-        self._inodes.add(inode)
+    def changed(self, node: Node) -> None:
+        """Bytes or attributes of this node are about to change, or have just changed."""
+        key = node.key
+        self._inodes.add(key if isinstance(key, int) else key[1])
 
     def told(self, directory: int, name: bytes, act: Node | bool) -> None:
         """The kernel was told anew of a name that was changed here: nobody else remembers that."""

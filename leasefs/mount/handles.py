@@ -92,8 +92,12 @@ class Handles:
         self._next += 1
         self._handles[number] = handle
         if isinstance(handle, OpenFile):
-            self._files.setdefault(handle.node, []).append(handle)
-            if handle.writes:
+            same = self._files.get(handle.node)
+            if same is None:
+                self._files[handle.node] = [handle]
+            else:
+                same.append(handle)
+            if handle.flags & os.O_ACCMODE:
                 self._writers[handle] = None
         elif isinstance(handle, OpenDirectory):
             self._streams.setdefault(handle.node, []).append(handle)
@@ -114,7 +118,8 @@ class Handles:
         """Forget a handle and close its descriptor."""
         handle = self._handles.pop(number)
         if isinstance(handle, OpenFile):
-            self._writers.pop(handle, None)
+            if handle.flags & os.O_ACCMODE:
+                del self._writers[handle]
             _take_out(self._files, handle)
         elif isinstance(handle, OpenDirectory):
             _take_out(self._streams, handle)
@@ -153,6 +158,7 @@ class Handles:
 
 def _take_out(opened: dict[Node, list[_H]], handle: _H) -> None:
     same = opened[handle.node]
-    same.remove(handle)
-    if not same:
+    if len(same) == 1:
         del opened[handle.node]
+    else:
+        same.remove(handle)

@@ -41,6 +41,7 @@ class Node:
         "children",
         "key",
         "kind",
+        "linked",
         "listing",
         "lookups",
         "more",
@@ -69,6 +70,8 @@ class Node:
         self.parent: Node | None = None
         self.name = b""
         self.more: set[tuple[Node, bytes]] | None = None
+        # Whether it was seen with names that need not be known here.
+        self.linked = False
         # Kept from the loss of the last name until the kernel forgets the node, so that whoever has
         # it open or is just opening it still reaches it, as on any local file system.
         self.orphan_fd = -1

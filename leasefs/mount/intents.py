@@ -38,6 +38,9 @@ _KINDS = {
 }
 
 _SAME_PROGRAM_S = 0.5
+# Looked up in its class, a member takes Python 3.11 longer than all that is done with it (`policy.Op`).
+_RENAME = Op.RENAME
+_TREE = Place.TREE
 
 Intended = tuple[bytes, str, bytes]
 
@@ -47,10 +50,10 @@ def intended(op: Op, targets: Sequence[Target]) -> list[Intended]:
 
     Git knows no directories, so making or removing one is no intent; moving one moves all that is in it.
     """
-    if op is Op.RENAME:
+    if op is _RENAME:
         source, goal = map(_name, targets)
         ends = [(source, "rename-to", goal), (goal, "rename-from", source)]
-        return [end for end, at in zip(ends, targets, strict=True) if at.place is Place.TREE]
+        return [end for end, at in zip(ends, targets, strict=True) if at.place is _TREE]
     kind = _KINDS.get(op)
     if kind is None:
         return []
@@ -59,7 +62,7 @@ def intended(op: Op, targets: Sequence[Target]) -> list[Intended]:
     return [
         (path, kind, b"")
         for target in targets
-        if target.place is Place.TREE
+        if target.place is _TREE
         for path in (target.path, *target.aliases)
     ]
 
@@ -296,6 +299,22 @@ class IntentLog:
         for one in self._known.values():
             if one.token == old:
                 one.token = new
+
+    def tell_again(self) -> None:
+        """The ledger may have forgotten: note all that is known once more, to be looked at as if it had just changed.
+
+        Raises:
+            OSError: the journal cannot be written.
+        """
+        for path, one in self._known.items():
+            note = self._note(path, "modify", one.lease, one.token, 0)
+            if one.author is not None:
+                note["agent"], note["harness"] = one.author
+            self._journal.note(note)
+            # What is committed is told when git has been asked again.
+            one.commit = one.blob = ""
+            one.epoch = self._epoch
+        self.touched()
 
     def is_dirty(self, path: bytes) -> bool:
         """Whether the path is known, and not committed."""

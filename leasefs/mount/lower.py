@@ -345,19 +345,19 @@ class Lower:
         return fd
 
     def _open_by_name(self, node: Node, flags: int) -> tuple[int, os.stat_result]:
-        while node.parent is not None:
+        while (parent := node.parent) is not None:
             try:
-                fd = os.open(node.name, flags, dir_fd=self.directory(node.parent))
+                fd = os.open(node.name, flags, dir_fd=self.directory(parent))
             except OSError:
                 # Whatever it says is about the node only if that is still there.
-                if self._found_by_name(node, node.parent) is not None:
+                if self._found_by_name(node, parent) is not None:
                     raise
             else:
                 found = os.fstat(fd)
                 if self._inodes.is_same(node, found):
                     return fd, found
                 os.close(fd)
-            self._inodes.lose_name(node, node.parent, node.name)
+            self._inodes.lose_name(node, parent, node.name)
         raise stale("no name leads to the inode")
 
     @contextmanager
@@ -366,26 +366,32 @@ class Lower:
         if node.is_dir:
             yield f"/proc/self/fd/{self.directory(node)}"
             return
-        fd = self.pin(node)
+        fd = self.pin(node)[0]
         try:
             yield f"/proc/self/fd/{fd}"
         finally:
             os.close(fd)
 
-    def pin(self, node: Node) -> int:
-        """An O_PATH descriptor of the node, owned by the caller."""
-        if node.orphan_fd >= 0:
-            return os.dup(node.orphan_fd)
-        try:
-            return self._open_by_name(node, _PIN)[0]
-        except OSError as error:
-            if error.errno != errno.ESTALE or not self.retries.is_held(node):
-                raise
-            return os.dup(self.retries.fd_of(node))
+    def pin(self, node: Node) -> tuple[int, os.stat_result]:
+        """An O_PATH descriptor of the node, owned by the caller, and its attributes."""
+        fd = node.orphan_fd
+        if fd < 0:
+            try:
+                return self._open_by_name(node, _PIN)
+            except OSError as error:
+                fd = self.retries.fd_of(node)
+                if error.errno != errno.ESTALE or fd < 0:
+                    raise
+        fd = os.dup(fd)
+        return fd, os.fstat(fd)
+
+    def name_of(self, fd: int) -> tuple[bytes, int]:
+        """A name, and the directory that it is in, which lead to what a descriptor of ours is of, also O_PATH."""
+        return b"%d" % fd, self._links_fd
 
     def readlink(self, node: Node) -> bytes:
         """The text of a symlink."""
-        fd = self.pin(node)
+        fd = self.pin(node)[0]
         try:
             return os.readlink(b"", dir_fd=fd)
         finally:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 _SPECIAL = stat.S_IFBLK, stat.S_IFCHR
 _NEVER_SAVED = *_SPECIAL, stat.S_IFIFO, stat.S_IFSOCK
+# Looked up in its class, a member takes Python 3.11 longer than all that is done with it (`policy.Op`).
+_MKDIR = Op.MKDIR
+_UNLINK = Op.UNLINK
+_RMDIR = Op.RMDIR
 
 
 def mknod(
@@ -43,7 +47,7 @@ def mkdir(tree: Tree, parent_number: int, name: bytes, mode: int, caller: Caller
     """Make a directory."""
     return _make(
         tree,
-        Op.MKDIR,
+        _MKDIR,
         (parent_number, name),
         lambda parent_fd: os.mkdir(name, stat.S_IMODE(mode), dir_fd=parent_fd),
         caller,
@@ -73,7 +77,7 @@ def _make(
     kind: int,
 ) -> Entry:
     parent, name = tree.directory(*place, op, caller.pid), place[1]
-    target = tree.target(parent, name, tree.look(parent, name), is_dir=op is Op.MKDIR)
+    target = tree.target(parent, name, tree.look(parent, name), is_dir=op is _MKDIR)
     # What an atomic save leaves behind is a file or a symlink, nothing else.
     target.tracked = kind in _NEVER_SAVED
     allowed = tree.gate.admit(op, (target,), caller.pid)
@@ -87,10 +91,10 @@ def _make(
         tree.owner.adopt_name(name, parent_fd, caller)
     except BaseException:
         # A quota of the caller's, for one: what failed leaves nothing behind.
-        (os.rmdir if op is Op.MKDIR else os.unlink)(name, dir_fd=parent_fd)
+        (os.rmdir if op is _MKDIR else os.unlink)(name, dir_fd=parent_fd)
         raise
     tree.changed(allowed, target.path)
-    if op is Op.MKDIR:
+    if op is _MKDIR:
         tree.changes.directory_changed(target.path)
     return _made(tree, allowed, target, (parent, name), kind)
 
@@ -135,12 +139,12 @@ def link(tree: Tree, number: int, parent_number: int, name: bytes, caller: Calle
 
 def unlink(tree: Tree, parent_number: int, name: bytes, caller: Caller) -> None:
     """Take a name away. Whoever has the file open keeps it."""
-    _take(tree, Op.UNLINK, (parent_number, name), os.unlink, caller)
+    _take(tree, _UNLINK, (parent_number, name), os.unlink, caller)
 
 
 def rmdir(tree: Tree, parent_number: int, name: bytes, caller: Caller) -> None:
     """Remove an empty directory."""
-    _take(tree, Op.RMDIR, (parent_number, name), os.rmdir, caller)
+    _take(tree, _RMDIR, (parent_number, name), os.rmdir, caller)
 
 
 def _take(
@@ -155,6 +159,6 @@ def _take(
     tree.removed(parent, name, node)
     tree.companions.gone(target.path)
     tree.changed(allowed, target.path)
-    if op is Op.RMDIR:
+    if op is _RMDIR:
         tree.changes.directory_changed(target.path)
         tree.ground.directory_changed(target.path)

@@ -10,7 +10,7 @@ import trio
 
 from leasefs.core.policy import Allowed, Op, Place, Target
 from leasefs.mount.binding import bind
-from leasefs.mount.gate import Wanting
+from leasefs.mount.gate import Unsettled, Wanting
 from leasefs.mount.git_guard import GIT_STARTS_WITH
 from leasefs.mount.handles import OpenFile, OpenVirtual
 from leasefs.mount.lower import reopen, stale
@@ -33,6 +33,15 @@ _PASSED_ON = os.O_ACCMODE | os.O_SYNC | os.O_DSYNC | os.O_NOATIME
 # and tracks is itself looked at once in a second only.
 _GROUND_STAYS_S = 0.05
 
+# Opens with none of these change nothing.
+_MAY_CHANGE = os.O_ACCMODE | os.O_TRUNC
+
+# Looked up in its class, a member takes Python 3.11 longer than all that is done with it (`policy.Op`).
+_CREATE = Op.CREATE
+_TRUNCATE = Op.TRUNCATE
+_OPEN = Op.OPEN
+_TREE = Place.TREE
+
 
 class Opened(NamedTuple):
     """An open file's handle, and whether the pages that the kernel has of it are still right."""
@@ -44,35 +53,62 @@ class Opened(NamedTuple):
 
 def wants_write(flags: int) -> bool:
     """Whether an open with these flags may change the file."""
-    return flags & os.O_ACCMODE != os.O_RDONLY or bool(flags & os.O_TRUNC)
+    return flags & _MAY_CHANGE != os.O_RDONLY
 
 
 async def open_control(tree: Tree, number: int, flags: int, caller: Caller) -> Opened:
     """Open a control file, as it is once all that was done until now is known."""
     if wants_write(flags):
-        tree.subject(number, Op.OPEN, caller.pid)
+        tree.subject(number, _OPEN, caller.pid)
     content = await tree.control.read(number)
     return Opened(tree.handles.add(OpenVirtual(content)), keep_cache=False, direct_io=True)
 
 
 def open_file(tree: Tree, number: int, flags: int, caller: Caller) -> Opened:
     """Open an existing file. O_TRUNC acts after the check (it reaches us: FUSE_ATOMIC_O_TRUNC)."""
-    node = tree.node(number)
-    opened = _open_file(tree, node, flags, caller)
-    tree.lower.retries.served(caller.pid, node)
+    node = tree.inodes.get(number) or tree.node(number)
+    if flags & _MAY_CHANGE:
+        opened = _open_to_write(tree, node, flags, caller)
+    else:
+        opened = _open_to_read(tree, node, flags, caller)
+    retries = tree.lower.retries
+    if retries.told or retries.held:
+        retries.served(caller.pid, node)
     return opened
 
 
-def _open_file(tree: Tree, node: Node, flags: int, caller: Caller) -> Opened:
-    if not wants_write(flags):
-        if node.name in GIT_STARTS_WITH and tree.gate.guard is not None:
-            tree.gate.guard.looks_for_git(caller.pid, tree.inodes.path(node))
-        fd, found = tree.lower.open(node, flags & _PASSED_ON, caller.pid)
-        if tree.readings is not None:
-            for path in tree.inodes.paths(node):
-                tree.readings.read(path, caller.pid, found)
-        return _opened(tree, OpenFile(fd, node, flags, pid=caller.pid), found)
-    op = Op.TRUNCATE if flags & os.O_TRUNC else Op.OPEN
+def _open_to_read(tree: Tree, node: Node, flags: int, caller: Caller) -> Opened:
+    if node.name in GIT_STARTS_WITH and tree.gate.guard is not None:
+        tree.gate.guard.looks_for_git(caller.pid, tree.inodes.path(node))
+    fd, found = tree.lower.open(node, flags & _PASSED_ON, caller.pid)
+    if tree.readings is not None:
+        for path in tree.inodes.paths(node):
+            tree.readings.read(path, caller.pid, found)
+    return _opened(tree, OpenFile(fd, node, flags, b"", caller.pid), found)
+
+
+def _open_to_write(tree: Tree, node: Node, flags: int, caller: Caller) -> Opened:
+    parent, name = node.parent, node.name
+    if parent is None or node.linked or node.kind != stat.S_IFREG:
+        return _open_by_all_names(tree, node, flags, caller)
+    target = tree.target(parent, name, None)
+    try:
+        allowed = tree.gate.admit(_TRUNCATE if flags & os.O_TRUNC else _OPEN, (target,), caller.pid)
+    except Unsettled:
+        tree.stat(node)  # whoever means a file that is gone is not refused another one's name
+        raise
+    fd, found = tree.lower.open(node, flags & _PASSED_ON, caller.pid)
+    if found.st_nlink != 1 or node.parent is not parent or node.name != name:
+        # It has other names than were judged; nothing is changed yet.
+        os.close(fd)
+        node.linked = found.st_nlink > 1
+        return _open_by_all_names(tree, node, flags, caller)
+    file = OpenFile(fd, node, flags, target.path, caller.pid)
+    return _open_allowed(tree, file, found, allowed, caller)
+
+
+def _open_by_all_names(tree: Tree, node: Node, flags: int, caller: Caller) -> Opened:
+    op = _TRUNCATE if flags & os.O_TRUNC else _OPEN
     targets = tree.content_target(node, tree.stat(node))
     allowed = tree.gate.admit(op, targets, caller.pid)
     named = node.parent is not None
@@ -81,7 +117,7 @@ def _open_file(tree: Tree, node: Node, flags: int, caller: Caller) -> Opened:
     if named and node.parent is None:
         # Others took its name in between; it may have another one by now.
         os.close(fd)
-        return _open_file(tree, node, flags, caller)
+        return _open_by_all_names(tree, node, flags, caller)
     return _open_allowed(tree, OpenFile(fd, node, flags, path, caller.pid), found, allowed, caller)
 
 
@@ -98,9 +134,7 @@ def _open_allowed(
         os.close(fd)
         raise
     if file.writes:
-        _bind(tree, file, found, allowed, caller)
-        if flags & os.O_TRUNC:
-            _is_noted(tree, file)
+        _bind(tree, file, found, allowed, caller, is_noted=bool(flags & os.O_TRUNC))
     tree.links.touched(node, found)
     if flags & os.O_TRUNC:
         # After it the kernel itself forgets size, times and pages (fuse_open, fs/fuse/file.c).
@@ -125,15 +159,18 @@ def _truncate(tree: Tree, node: Node, fd: int, flags: int, caller: Caller) -> No
 
 
 def _bind(
-    tree: Tree, file: OpenFile, found: os.stat_result, allowed: Allowed, caller: Caller
+    tree: Tree,
+    file: OpenFile,
+    found: os.stat_result,
+    allowed: Allowed,
+    caller: Caller,
+    *,
+    is_noted: bool,
 ) -> None:
+    """`is_noted`: it was changed by being opened, so its first write has nothing to note in this epoch."""
     file.disarms = tree.owner.disarms(caller)
     bind(tree, file, allowed, found, file.path)
-
-
-def _is_noted(tree: Tree, file: OpenFile) -> None:
-    """The file was changed by being opened, so that the first write has nothing to note in this epoch."""
-    if not file.aliased:
+    if is_noted and not file.aliased:
         file.noted = tree.changes.epoch
 
 
@@ -158,9 +195,9 @@ def create(
     A file that appeared meanwhile is opened instead, unless O_EXCL says otherwise, and only under
     the check that opening it needs.
     """
-    parent = tree.directory(parent_number, name, Op.CREATE, caller.pid)
+    parent = tree.directory(parent_number, name, _CREATE, caller.pid)
     target = tree.target(parent, name, None)
-    allowed = tree.gate.admit(Op.CREATE, (target,), caller.pid)
+    allowed = tree.gate.admit(_CREATE, (target,), caller.pid)
     try:
         fd, found = _create(tree, parent, name, mode, flags, caller)
     except FileExistsError:
@@ -177,9 +214,8 @@ def create(
     entry = tree.told(node, found)
     file = OpenFile(fd, node, flags, target.path, caller.pid)
     if file.writes:
-        _bind(tree, file, found, allowed, caller)
         tree.outside.changed_here(node)
-        _is_noted(tree, file)
+        _bind(tree, file, found, allowed, caller, is_noted=True)
     return _opened(tree, file, found, told=True), entry
 
 
@@ -301,7 +337,7 @@ def _is_still_free(tree: Tree, file: OpenFile) -> bool:
     if now_s - file.ground_seen_s < _GROUND_STAYS_S:
         return True
     try:
-        free = tree.ground.place(file.path, is_dir=False) is not Place.TREE
+        free = tree.ground.place(file.path, is_dir=False) is not _TREE
     except Wanting:
         return False
     file.ground_seen_s = now_s

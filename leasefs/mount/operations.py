@@ -27,6 +27,7 @@ from leasefs.core.policy import Op
 from leasefs.mount import attributes, naming, opening, reading, renaming
 from leasefs.mount.attributes import Change
 from leasefs.mount.boundary import at_once, boundary, changing
+from leasefs.mount.inodes import CONTROL_NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -236,7 +237,7 @@ class Operations(pyfuse3.Operations):
     # -- changing ------------------------------------------------------------------------------
 
     def open(self, inode: int, flags: int, ctx: RequestContext) -> Coroutine[Any, Any, FileInfo]:
-        if self.tree.control.owns(inode):
+        if inode >= CONTROL_NUMBER and self.tree.control.owns(inode):
             return self._open_control(inode, flags, ctx)
         return self._open_file(inode, flags, ctx)
 

@@ -23,6 +23,8 @@ from leasefs.mount.pace import Pace
 from leasefs.mount.watches import GONE, Watches
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from leasefs.mount.changes import ChangeLog
     from leasefs.mount.foreign import Foreign
     from leasefs.mount.inodes import Inodes, Node
@@ -66,6 +68,8 @@ class Outside:
         self.made_here = self._echoes.made
         self.removed_here = self._echoes.removed
         self.looked_up = self._echoes.told_anew
+        # Bytes or attributes of a node are being changed through this mount.
+        self.changed_here: Callable[[Node], None] = lambda _: None
         # Names of directories that others took away, until their nodes are looked for.
         self._gone_directories: set[tuple[Node | None, bytes]] = set()
         # Numbers of inodes that may change without an event.
@@ -77,6 +81,7 @@ class Outside:
         self.losses = 0
         if foreign is not None:
             foreign.attach(inodes)
+            self.changed_here = foreign.own.changed
             self._echoes.outlived = foreign.own.told
         if self._watches.fd >= 0:
             changes.cover()
@@ -108,11 +113,6 @@ class Outside:
     def act(self, directory: Node, name: bytes) -> Node | bool | None:
         """What this mount did to the name, as long as that is still to be heard of (see `Echoes`)."""
         return self._echoes.known(directory, name)
-
-    def changed_here(self, node: Node) -> None:
-        """Bytes or attributes of the node are being changed through this mount."""
-        if self._foreign is not None:
-            self._foreign.own.changed(node.key if isinstance(node.key, int) else node.key[1])
 
     # -- what others did -----------------------------------------------------------------------
 

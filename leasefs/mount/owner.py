@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from leasefs.mount.shapes import Caller
 
 
-def take_set_ids(at: int | str, pid: int) -> bool:
-    """Take a file's set-id bits away, by descriptor or path, for a change by `pid`; whether it had any.
+def take_set_ids(at: int | bytes, pid: int, dir_fd: int | None = None) -> bool:
+    """Take a file's set-id bits away, by descriptor or name, for a change by `pid`; whether it had any.
 
     The rule is setattr_should_drop_suidgid in fs/attr.c: where the group may not execute the file, the
     set-group bit stays for members of the group.
     """
-    found = os.stat(at)
+    found = os.stat(at, dir_fd=dir_fd)
     mode = stat.S_IMODE(found.st_mode)
     armed = mode & stat.S_ISUID
     if mode & stat.S_ISGID and (mode & stat.S_IXGRP or found.st_gid not in _groups_of(pid)):
         armed |= stat.S_ISGID
     if armed:
-        os.chmod(at, mode & ~armed)
+        os.chmod(at, mode & ~armed, dir_fd=dir_fd)
     return bool(armed)
 
 

@@ -222,11 +222,13 @@ def statfs(tree: Tree) -> os.statvfs_result:
 
 def get_xattr(tree: Tree, number: int, name: bytes) -> bytes:
     """An extended attribute. ENODATA if it is not set."""
-    if tree.control.owns(number):
-        raise OSError(errno.ENODATA, os.strerror(errno.ENODATA))
-    node = tree.node(number)
+    node = tree.inodes.get(number)
+    if node is None:
+        if tree.control.owns(number):
+            raise OSError(errno.ENODATA, os.strerror(errno.ENODATA))
+        raise stale("unknown inode number")
     for file in tree.handles.files_of(node):
-        # The kernel asks for security.capability before each write: answer with one call.
+        # The kernel asks for security.capability before it writes to a file: answer with one call.
         return os.getxattr(file.fd, name)
     if stat.S_ISLNK(node.kind) and name.startswith(b"system.posix_acl"):
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))

@@ -59,7 +59,8 @@ class Retries:
         self._now_s = now_s
         # False nearly always, and then no request has to ask more.
         self.told: OrderedDict[int, _Told] = OrderedDict()
-        self._held: OrderedDict[Node, _Held] = OrderedDict()
+        # Nor this.
+        self.held: OrderedDict[Node, _Held] = OrderedDict()
 
     def told_stale(self, thread: int) -> None:
         """The thread is being answered ESTALE."""
@@ -81,19 +82,19 @@ class Retries:
 
     def hold(self, thread: int, node: Node, fd: int, place: tuple[Node, bytes]) -> None:
         """Keep what the thread found at (directory, name); the descriptor is closed here."""
-        held = self._held.pop(node, None)
+        held = self.held.pop(node, None)
         if held is None:
             held = _Held(fd, place, 0.0)
         else:
             os.close(fd)
         held.since_s, held.place = self._now_s(), place
         held.threads.add(thread)
-        self._held[node] = held
+        self.held[node] = held
         self._make_room()
 
     def _make_room(self) -> None:
-        for node, held in list(self._held.items()):
-            if len(self._held) <= self._most and not self._is_over(held.since_s):
+        for node, held in list(self.held.items()):
+            if len(self.held) <= self._most and not self._is_over(held.since_s):
                 return
             self.forget(node)
 
@@ -102,27 +103,27 @@ class Retries:
 
     def is_held(self, node: Node) -> bool:
         """Whether a descriptor of the inode is kept here, so that its number is not used again."""
-        return node in self._held
+        return node in self.held
 
     def fd_of(self, node: Node) -> int:
         """The descriptor, O_PATH, borrowed; -1 if none is kept."""
-        held = self._held.get(node)
+        held = self.held.get(node)
         return -1 if held is None else held.fd
 
     def found_by(self, thread: int, node: Node) -> bool:
         """Whether this thread looked it up in its second try and did not open it yet."""
-        held = self._held.get(node)
+        held = self.held.get(node)
         return held is not None and thread in held.threads
 
     def place_of(self, node: Node) -> tuple[Node, bytes] | None:
         """Where it was found: what its change is judged by once nothing has that name."""
-        held = self._held.get(node)
+        held = self.held.get(node)
         return None if held is None else held.place
 
     def served(self, thread: int, node: Node) -> None:
         """The thread has the inode open, or need not have it."""
         self.told.pop(thread, None)
-        held = self._held.get(node)
+        held = self.held.get(node)
         if held is None:
             return
         held.threads.discard(thread)
@@ -131,11 +132,11 @@ class Retries:
 
     def forget(self, node: Node) -> None:
         """The kernel knows the node no more."""
-        held = self._held.pop(node, None)
+        held = self.held.pop(node, None)
         if held is not None:
             os.close(held.fd)
 
     def close(self) -> None:
         """Hold nothing any more."""
-        for node in list(self._held):
+        for node in list(self.held):
             self.forget(node)

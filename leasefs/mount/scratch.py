@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from leasefs.core.companions import MADE_LONGER, target_in_the_making
+from leasefs.core.companions import IN_THE_MAKING, MADE_LONGER, target_in_the_making
 from leasefs.core.policy import Place
 from leasefs.mount.gate import Wanting
-from leasefs.mount.ground import is_control
+from leasefs.mount.ground import CONTROL_NAME, is_control
 from leasefs.vcs.beneath import open_directory
 from leasefs.vcs.errors import VcsError
 from leasefs.vcs.excludes import Excludes, load_excludes
@@ -41,6 +41,9 @@ _STAMPS = 1 << 14
 # Where the index changes faster than it can be read (a rebase), a request is answered from what was
 # read on its behalf, instead of reading for ever.
 _GRACE_S = 0.05
+# Looked up in its class, a member takes Python 3.11 longer than all that is done with it (`policy.Op`).
+_TREE = Place.TREE
+_SCRATCH = Place.SCRATCH
 
 Stamp = tuple[int, int, int, int] | None
 
@@ -84,31 +87,31 @@ class GitGround:
     def place(self, path: bytes, *, is_dir: bool) -> Place:
         """The kind of ground; see `Ground`."""
         place = self._place(path, is_dir=is_dir)
-        if place is Place.TREE and self._becomes_scratch(path, is_dir=is_dir):
-            return Place.SCRATCH
-        return place
+        if place is not _TREE or IN_THE_MAKING not in path:
+            return place
+        return _SCRATCH if self._becomes_scratch(path, is_dir=is_dir) else place
 
     def _place(self, path: bytes, *, is_dir: bool) -> Place:
-        if is_control(path):
+        if path.startswith(CONTROL_NAME) and is_control(path):
             return Place.CONTROL
         if "all" in self._due and not self._just_read():
             raise Wanting(self.load)
         if self._gitdir is None:
-            return Place.TREE
+            return _TREE
         if self._gitdir.owns(path):
             return Place.GIT
         if self._rules is None:
             self._try_again()
         if self._rules is None:
-            return Place.TREE
+            return _TREE
         directory = path.rpartition(b"/")[0]
         if not self._rules.is_prepared(directory):
             raise Wanting(lambda: self._prepare(directory))
         self._confirm_ignores(directory)
         if not self._rules.is_scratch(path, is_dir) or self._was_tracked(path, is_dir=is_dir):
-            return Place.TREE
+            return _TREE
         self._confirm_index()
-        return Place.SCRATCH
+        return _SCRATCH
 
     def is_tracked(self, path: bytes) -> bool:
         """Whether git tracks the path. Without readable git data, everything might be."""
@@ -134,7 +137,7 @@ class GitGround:
     def _becomes_scratch(self, path: bytes, *, is_dir: bool) -> bool:
         """Whether this belongs to a directory that is made to be renamed to a scratch one, not there yet."""
         goal = target_in_the_making(path)
-        if goal is None or self._place(goal, is_dir=True) is not Place.SCRATCH:
+        if goal is None or self._place(goal, is_dir=True) is not _SCRATCH:
             return False
         made = path[: len(goal) + MADE_LONGER]
         if path == made and not is_dir:
@@ -183,6 +186,8 @@ class GitGround:
 
     def changed(self, path: bytes) -> None:
         """A file changed through the mount: the index, an ignore file, or nothing of ours."""
+        if b".git" not in path:
+            return  # nearly always
         name = path.rpartition(b"/")[2]
         if name == b".gitignore":
             if self._rules is not None:

@@ -43,6 +43,12 @@ if TYPE_CHECKING:
 
 # What the kernel adds to the path of an open file whose name is gone (d_path, fs/d_path.c).
 _DELETED = b" (deleted)"
+# Looked up in its class, a member takes Python 3.11 longer than all that is done with it (`policy.Op`).
+_TREE = Place.TREE
+
+
+# Of each answer: what a NamedTuple has of its own for this is written in Python.
+_new = tuple.__new__
 
 
 class Entry(NamedTuple):
@@ -160,15 +166,18 @@ class Tree:
             sure = node.watch >= 0
         else:
             sure = watched and found.st_nlink == 1 and isinstance(node.key, int)
-            if found.st_nlink > 1 and self.changes.covered:
-                self._doubt(node)
+            if found.st_nlink > 1:
+                node.linked = True
+                if self.changes.covered:
+                    self._doubt(node)
             if node.kind == stat.S_IFLNK:
                 self._may_be_another(node, found)
         node.told = stamp(found)
         entry_s = SURE_S if watched else UNSURE_S
         if self.redirects.brief:
             entry_s = self.redirects.brief.get(node.number, entry_s)
-        return Entry(node.number, node.shown, found, entry_s, SURE_S if sure else UNSURE_S)
+        attr_s = SURE_S if sure else UNSURE_S
+        return _new(Entry, (node.number, node.shown, found, entry_s, attr_s))
 
     def _may_be_another(self, link: Node, found: Stat) -> None:
         """A symlink's text never changes, so the kernel keeps it; but its number may be in use again."""
@@ -184,7 +193,7 @@ class Tree:
         """
         for path in self.inodes.paths(node):
             with suppress(Wanting):
-                if self.ground.place(path, is_dir=False) is not Place.TREE:
+                if self.ground.place(path, is_dir=False) is not _TREE:
                     continue
             self.changes.doubt(path)
             self.outside.doubt(node)
@@ -236,7 +245,7 @@ class Tree:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
         place = self.ground.place(path, is_dir=is_dir)
         if whole and place is Place.SCRATCH and not self.ground.is_scratch_tree(path):
-            place = Place.TREE
+            place = _TREE
         return Name(self, parent, name, path, place, whole)
 
     def _all_is_leased(self) -> bool:
@@ -250,7 +259,7 @@ class Tree:
         A file without a name is nobody else's business; its handles are checked by their tokens.
         """
         if node is self.inodes.root:
-            return (Target(b"", Place.TREE, tracked=True),)
+            return (Target(b"", _TREE, tracked=True),)
         if node.parent is not None:
             target: Target = self.target(node.parent, node.name, found)
         elif found.st_nlink and not node.is_dir:
@@ -264,7 +273,7 @@ class Tree:
             return (target,)
         others = [path for path in self._all_names(node) if path != target.path]
         target.aliases = tuple(
-            path for path in others if self.ground.place(path, is_dir=False) is Place.TREE
+            path for path in others if self.ground.place(path, is_dir=False) is _TREE
         )
         return (target,)
 
@@ -290,7 +299,7 @@ class Tree:
 
     def arrived(self, allowed: Allowed, target: Target, found: Stat) -> None:
         """Something was made at, or moved to, this name. Without a lease of its own it is a companion."""
-        if allowed.by_name or target.place is not Place.TREE or target.whole_tree:
+        if allowed.by_name or target.place is not _TREE or target.whole_tree:
             return
         holdings = self.gate.holdings
         if holdings.view.writable(target.path, holdings.now_s()) is None:
