@@ -10,9 +10,12 @@ import multiprocessing
 import os
 import secrets
 import socket
+import ssl
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from leasefs.core import tokens
 
 if TYPE_CHECKING:
     from multiprocessing.sharedctypes import Synchronized
@@ -23,17 +26,27 @@ CLAIMS_IN_BATCH = 50
 PLACES = 10
 
 
+class Way(NamedTuple):
+    """How a ledger is reached: by its Unix socket, and for the load by TLS if there is a port."""
+
+    socket_path: str
+    port: int = 0
+    ca_file: str = ""
+
+
 class Wire:
     """One keep-alive connection."""
 
-    def __init__(self, socket_path: str) -> None:
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.connect(socket_path)
+    def __init__(self, way: Way) -> None:
+        self._way = way
+        self._socket = _connected(way)
         self._authorization = self._session = ""
         self._rest = b""
 
     def open_session(self, agent: str) -> None:
         """Open a session and use it from now on."""
+        if self._way.port:
+            self._authorization = f"Authorization: Bearer {_issued(self._way, agent)}\r\n"
         self._session = session = f"bench-{agent}-{os.getpid()}"
         body = {
             "session": session,
@@ -70,11 +83,36 @@ class Wire:
             raise RuntimeError(data.decode())
         return json.loads(data[end + 4 : end + 4 + length])
 
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
     def _more(self) -> bytes:
         data = self._socket.recv(1 << 20)
         if not data:
             raise ConnectionError("the ledger closed the connection")
         return data
+
+
+def _connected(way: Way) -> socket.socket:
+    if not way.port:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(way.socket_path)
+        return connection
+    bare = socket.create_connection(("127.0.0.1", way.port))
+    bare.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    context = ssl.create_default_context(cafile=way.ca_file)
+    return context.wrap_socket(bare, server_hostname="127.0.0.1")
+
+
+def _issued(way: Way, agent: str) -> str:
+    """A new identity's token, by the Unix socket."""
+    token = tokens.spelled(secrets.token_hex(6), secrets.token_hex(32))
+    operator = Wire(way._replace(port=0))
+    body = {"agent": agent, "token_id": tokens.id_of(token), "token_sha256": tokens.hashed(token)}
+    operator.ask("POST", "/v1/agents", body)
+    operator.close()
+    return token
 
 
 def single_pairs(wire: Wire, agent: str, until_s: float) -> int:
@@ -120,15 +158,13 @@ class Load:
     batched: bool
 
 
-def pairs_per_second(socket_path: str, load: Load) -> float:
+def pairs_per_second(way: Way, load: Load) -> float:
     """Run the clients, each in a process of its own."""
     context = multiprocessing.get_context("fork")
     start = context.Barrier(load.clients)
     counts = [context.Value("q", 0) for _ in range(load.clients)]
     processes = [
-        context.Process(
-            target=_client, args=(socket_path, f"a{number}", load, start, counts[number])
-        )
+        context.Process(target=_client, args=(way, f"a{number}", load, start, counts[number]))
         for number in range(load.clients)
     ]
     for process in processes:
@@ -140,10 +176,8 @@ def pairs_per_second(socket_path: str, load: Load) -> float:
     return float(sum(count.value for count in counts) / load.seconds)
 
 
-def _client(
-    socket_path: str, agent: str, load: Load, start: Barrier, count: Synchronized[int]
-) -> None:
-    wire = Wire(socket_path)
+def _client(way: Way, agent: str, load: Load, start: Barrier, count: Synchronized[int]) -> None:
+    wire = Wire(way)
     agent = f"{agent}-{'b' if load.batched else 's'}{load.clients}"
     wire.open_session(agent)
     start.wait(timeout=60)
