@@ -134,6 +134,12 @@ def _give_settings(_ctx: click.Context, _param: click.Parameter, settings: tuple
             config.give(wish)
 
 
+def _complete_settings(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
+    from leasefs_cli.setting_names import assignments
+
+    return assignments(ctx, param, begun)
+
+
 @click.group(
     cls=Root,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -156,6 +162,7 @@ def _give_settings(_ctx: click.Context, _param: click.Parameter, settings: tuple
     multiple=True,
     expose_value=False,
     callback=_give_settings,
+    shell_complete=_complete_settings,
     help="A setting for this command alone, such as claim.ttl_s=10m; `leasefs config show --all` lists them.",
 )
 def root() -> None:

@@ -62,6 +62,8 @@ def read_config_file(place: str, path: str) -> ConfigFile:
     """What the file says. Never raises: what is wrong with it stands in `problems`."""
     if not path:
         return ConfigFile(place, path)
+    if not os.path.isabs(path):
+        return _refused(place, path, f"is no absolute path; {SYSTEM_VARIABLE} must be one")
     try:
         # Without O_NONBLOCK, opening a FIFO would wait for ever.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)

@@ -7,6 +7,7 @@ none.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leasefs.core.setting import PROJECT, REPOSITORY
@@ -65,6 +66,7 @@ def parse(content: bytes, place: str) -> Parsed:
     return Parsed(reading.said, reading.problems_in(text), text)
 
 
+@lru_cache(maxsize=4)
 def _lines(text: str) -> Mapping[Key, int]:
     from leasefs.core.toml_lines import lines_of_keys  # only for who asks where something stands
 

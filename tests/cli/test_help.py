@@ -131,6 +131,8 @@ def test_every_command_speaks_json() -> None:
         ("leasefs ledger st", {"status", "stop"}),
         ("leasefs claim --no", {"--note"}),
         ("leasefs log --type grant", {"granted"}),
+        ("leasefs config get claim.t", {"claim.ttl_s"}),
+        ("leasefs -c hooks", {"hooks.trailer="}),
     ],
 )
 def test_completion_knows_commands_and_options(words: str, offers: set[str]) -> None:

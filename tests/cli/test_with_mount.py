@@ -372,7 +372,18 @@ def test_the_ledger_of_a_mount_is_found_without_any_variable(
     monkeypatch.delenv("LEASEFS_LEDGER")
 
 
-HEAVY = {"msgspec", "trio", "asyncio", "http.client", "subprocess", "pyfuse3", "email", "ssl"}
+HEAVY = {
+    "msgspec",
+    "trio",
+    "asyncio",
+    "http.client",
+    "subprocess",
+    "pyfuse3",
+    "email",
+    "ssl",
+    "tomllib",
+    "difflib",
+}
 
 
 def test_claim_imports_nothing_heavy(mount: Any, tree: Path) -> None:

@@ -339,6 +339,15 @@ def test_what_is_no_file_is_refused_at_once(world: World) -> None:
     assert "is not a regular file" in problem_of(USER, path)
 
 
+def test_another_file_for_the_machines_is_named_wholly(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Daemons stand in another directory than the shell that started them."""
+    monkeypatch.setenv(SYSTEM_VARIABLE, "system.toml")
+    with pytest.raises(BadConfiguration, match=r"^system.toml: is no absolute path"):
+        config.text("agent.name")
+
+
 def test_a_giant_file_is_refused(world: World) -> None:
     path = user_says("#" * (1 << 16))
     assert read_config_file(USER, str(path)).problems == ()

@@ -9,6 +9,7 @@ from leasefs_cli.config_here import found_here, report_here
 from leasefs_cli.config_rows import as_json as json_of
 from leasefs_cli.config_rows import plain
 from leasefs_cli.printing import printable, say, say_json
+from leasefs_cli.setting_names import names
 from leasefs_cli.teaching import json_option, teaching_command
 
 
@@ -19,7 +20,7 @@ from leasefs_cli.teaching import json_option, teaching_command
         ("leasefs config get claim.ttl_s --json", "with who says so"),
     ],
 )
-@click.argument("name")
+@click.argument("name", shell_complete=names)
 @json_option
 def command(name: str, as_json: bool) -> None:
     """Print the value of the setting NAME, and nothing else: an empty line if it has none.

@@ -8,6 +8,7 @@ import click
 
 from leasefs.client.config import setting_named
 from leasefs.core.settings import SETTINGS
+from leasefs_cli import setting_names
 from leasefs_cli.config_here import report_here
 from leasefs_cli.config_rows import as_json as json_of
 from leasefs_cli.config_rows import is_said, row
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
         ("leasefs config show --all --json", "every setting, with its kind, variable and files"),
     ],
 )
-@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=setting_names.names)
 @click.option("--all", "everything", is_flag=True, help="Those that nobody says, too.")
 @json_option
 def command(names: tuple[str, ...], everything: bool, as_json: bool) -> int:
