@@ -35,7 +35,7 @@ OF_WORK = (
         None,
         PERSON,
         "Who you are outside a mount, and whose a mount is.",
-        unset="USER@HOST; outside a mount a claim then asks for a name",
+        unset="the identity whose token you have, else USER@HOST; outside a mount a claim then asks for a name",
         spelt="LEASEFS_AGENT",
         option="--agent",
     ),

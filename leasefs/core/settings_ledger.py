@@ -11,8 +11,11 @@ EMBEDDED_IDLE_S = 60.0
 LIMITS = {
     "requests": (1000, "Requests of one client in a second; heartbeats have a pace of their own."),
     "connects": (200, "New connections of one address in a second, before TLS."),
-    "connections": (4096, "Connections at once of one local user or address."),
-    "streams": (2048, "Event streams and long polls at once of one client."),
+    "connections": (
+        1024,
+        "Connections at once of one address, or of one local user who is not the ledger's own.",
+    ),
+    "streams": (512, "Event streams and long polls at once of one client."),
     "sessions": (256, "Sessions of one identity."),
     "waiting": (1000, "Claims of one client that wait."),
 }

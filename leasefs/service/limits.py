@@ -1,8 +1,9 @@
 """How much of the ledger one client may take, so that none takes all of it.
 
-A client is the identity that asks, else the session, else the local user, else the address: agents that run as one user
-are told apart as soon as each has its session. Whoever asks too fast is made to wait, for a moment here and then at its
-own side; heartbeats have a pace of their own for each session, so that no flood, not even one's own, costs a lease.
+A client is the identity that asks, else the session, else the local process, else the address: agents that run as one
+user are told apart, as many mounts of one user read from a ledger at once. Whoever asks too fast is made to wait, for a
+moment here and then at its own side; heartbeats have a pace of their own for each session, so that no flood, not even
+one's own, costs a lease.
 """
 
 from __future__ import annotations
@@ -102,10 +103,10 @@ class Limiter:
 
     # -- connections ----------------------------------------------------------------------------
 
-    def enter(self, client: str) -> Place | None:
-        """A place for one more connection of `client`, to be left; None if it has enough."""
+    def enter(self, client: str, *, owner: bool = False) -> Place | None:
+        """A place for one more connection of `client`, to be left; None if it has enough, which an `owner` never has."""
         most = self.limits.connections
-        if most and self._connections[client] >= most:
+        if most and not owner and self._connections[client] >= most:
             self._refused["connections"] += 1
             return None
         self._connections[client] += 1
@@ -194,7 +195,9 @@ def client_of(call: Call) -> str:
         return who.key
     if session is not None:
         return f"session {session.id}"
-    return who.key if who is not None else origin_of(call.connection)
+    if call.connection.pid is not None:
+        return f"process {call.connection.pid} of {origin_of(call.connection)}"
+    return origin_of(call.connection)
 
 
 def origin_of(connection: Connection) -> str:

@@ -6,6 +6,7 @@ bounds neither a request's head nor how slowly it may arrive. This is where all 
 
 from __future__ import annotations
 
+import os
 import resource
 import socket
 import struct
@@ -16,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from leasefs.service.errors_http import error_answer
 from leasefs.service.exchange import SPOKEN, Connection, HttpProblem
 from leasefs.service.limits import origin_of
+from leasefs.service.routes import BATCH_BODY_BYTES
 
 if TYPE_CHECKING:
     import asyncio
@@ -32,6 +34,9 @@ ARRIVAL_TIMEOUT_S = 30.0
 MOST_CONNECTIONS = max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 64)
 """More would leave no descriptor for the store; the server raises its soft limit to the hard one."""
 
+MOST_PIPELINED = 128
+"""Requests that wait on one connection for those before them. Nobody of ours sends a second one before the answer."""
+
 _UCRED = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 _REASONS = {
     400: b"Bad Request",
@@ -40,6 +45,10 @@ _REASONS = {
     429: b"Too Many Requests",
     503: b"Service Unavailable",
 }
+
+
+class PipelineFull(Exception):
+    """More requests came at once on one connection than may wait there."""
 
 
 class LedgerProtocol(HttpToolsProtocol):
@@ -65,6 +74,8 @@ class LedgerProtocol(HttpToolsProtocol):
         self._arriving = True
         self._head_bytes = 0
         self._in_head = True
+        self._flooded = False
+        self._passed_over_bytes = 0
         self._arrival_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -73,7 +84,8 @@ class LedgerProtocol(HttpToolsProtocol):
         connection = _connection(transport)
         self.app_state = {**self.app_state, "connection": connection}
         if self._place is None:
-            self._place = self._limiter.enter(origin_of(connection))
+            owner = connection.uid in {os.geteuid(), 0}
+            self._place = self._limiter.enter(origin_of(connection), owner=owner)
         if len(self.connections) > self.most_connections:
             most = self.most_connections
             self._refuse(HttpProblem(503, "unavailable", f"{most} connections are open already"))
@@ -105,6 +117,9 @@ class LedgerProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """A request begins."""
+        if len(self.pipeline) >= MOST_PIPELINED:
+            self._flooded = True
+            raise PipelineFull  # ends the parsing of what has come
         self._arriving = self._in_head = True
         super().on_message_begin()
 
@@ -113,14 +128,25 @@ class LedgerProtocol(HttpToolsProtocol):
         self._in_head = False
         super().on_headers_complete()
 
+    def on_body(self, body: bytes) -> None:
+        """A part of the body. What comes after a refusal is passed over, so that its sender hears it; but not for ever."""
+        if self._is_answered():
+            self._passed_over_bytes += len(body)
+            if self._passed_over_bytes > BATCH_BODY_BYTES:
+                self.transport.close()
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
         """All of it is here."""
         self._arriving = False
-        self._head_bytes = 0
+        self._head_bytes = self._passed_over_bytes = 0
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """What cannot be parsed is answered as every other refusal is."""
+        """What cannot be parsed is answered as every other refusal is. A flood is not: answers are due before it."""
+        if self._flooded:
+            self.transport.abort()
+            return
         self._refuse(HttpProblem(400, "invalid", "this is not HTTP/1.1 as RFC 9112 has it"))
 
     def _refuse(self, problem: HttpProblem | OverLimit) -> None:
@@ -136,6 +162,10 @@ class LedgerProtocol(HttpToolsProtocol):
         self.transport.write(b"HTTP/1.1 %b\r\n%b\r\n%b" % (status, head, answer.body))
         self.transport.close()
 
+    def _is_answered(self) -> bool:
+        """Whether the request that is arriving got its answer already."""
+        return bool(self._arriving and not self._in_head and self.cycle.response_complete)
+
     def _watch_arrival(self) -> None:
         if self._arrival_timer is None:
             self._arrival_timer = self.loop.call_later(self.arrival_timeout_s, self._too_slow)
@@ -147,7 +177,9 @@ class LedgerProtocol(HttpToolsProtocol):
 
     def _too_slow(self) -> None:
         self._arrival_timer = None
-        if not self.transport.is_closing():
+        if self._is_answered():
+            self.transport.close()
+        elif not self.transport.is_closing():
             too_slow = f"no whole request came within {self.arrival_timeout_s:g} s"
             self._refuse(HttpProblem(408, "invalid", too_slow))
 

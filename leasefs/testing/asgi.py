@@ -40,6 +40,7 @@ class AsgiClient:
     credentials: str = ""
     uid: int | None = field(default_factory=os.geteuid)
     token: str = ""
+    pid: int = 1
 
     async def ask(
         self,
@@ -97,4 +98,4 @@ class AsgiClient:
     def _connection(self) -> Connection:
         if self.uid is None:
             return Connection(None, None, lambda: None, "192.0.2.7")
-        return Connection(self.uid, 1, lambda: None)
+        return Connection(self.uid, self.pid, lambda: None)

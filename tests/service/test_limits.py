@@ -96,13 +96,12 @@ def test_without_a_limit_nothing_is_refused(serving: Any) -> None:
     limited(serving, scenario, requests=0)
 
 
-def test_local_users_without_a_session_are_one_client_each(serving: Any) -> None:
+def test_local_processes_without_a_session_are_one_client_each(serving: Any) -> None:
     async def scenario(ledger: Any) -> None:
-        mine, roots = ledger.client, AsgiClient(ledger.app, uid=0)
+        mine, others = ledger.client, AsgiClient(ledger.app, pid=7)
         replies = await asyncio.gather(*(mine.ask("GET", "/v1/status") for _ in range(60)))
         assert any(reply.status == 429 for reply in replies)
-        if mine.uid != 0:
-            assert (await roots.ask("GET", "/v1/status")).status == 200
+        assert (await others.ask("GET", "/v1/status")).status == 200
         ann = await ledger.agent("ann")
         assert (await beat(ann)).status == 200
 
@@ -225,3 +224,10 @@ def test_a_place_is_left_once() -> None:
         for sample in family.samples
     }
     assert refused["connections"] == 2
+
+
+def test_who_owns_the_ledger_is_counted_and_not_refused() -> None:
+    limiter = Limiter(Limits(connections=1))
+    places = [limiter.enter("a", owner=True) for _ in range(5)]
+    assert None not in places
+    assert limiter.enter("a") is None
