@@ -250,6 +250,6 @@ class Heartbeats:
         self._trust.renewed(answer["renewed"], sent_s)
         for loss in answer["lost"]:
             if not self._is_renamed(loss["lease"], tokens):
-                self._trust.lost(loss["lease"], loss["reason"])
+                self._trust.taken(loss["lease"], loss["reason"])
         for lease_id in heard:
             self._heard.pop(lease_id, None)

@@ -127,14 +127,14 @@ class OwnEvents:
             case "revoked":
                 # Stop trusting first; what is said to the ledger next opens the ground.
                 self._recalls.heard_revoked(fact["lease"])
-                self._trust.lost(fact["lease"], f"revoked by {fact['by']}")
+                self._trust.taken(fact["lease"], f"revoked by {fact['by']}")
                 self._revoked(fact["lease"])
             case "expired" | "released" if fact.get("returns_to") == self._session:
                 self._delegations.heard_back(fact["lease"])
             case "downgraded":
                 self._downgrades.heard(fact["lease"], fact["former_token"], seq)
             case "expired" | "released":
-                self._trust.lost(fact["lease"], fact["reason"])
+                self._trust.taken(fact["lease"], fact["reason"])
                 self._recalls.heard_over(fact["lease"])
             case "withdrawn":
                 self._trust.lost(fact["claim"], fact["reason"])

@@ -86,19 +86,20 @@ class Trust:
         lease = self.lease(lease_id)
         if lease is None:
             return
-        note(
-            log,
-            Event.LEASE_LOST,
-            f"{lease_id} is lost: {reason}",
-            lease=lease_id,
-            token=lease.token,
-        )
         rest = [other for other in self.view.leases if other is not lease]
         gone = {**self.view.lost, lease.token: reason}
         # What was carved out of it stands on its own now: no other lease of ours can lie over that ground.
         carved = [one for one in self.view.carved if one.parent != lease_id]
         self.view = HeldView(rest, dict(list(gone.items())[-_REMEMBERED:]), carved)
         self._changed()
+
+    def taken(self, lease_id: str, reason: str) -> None:
+        """As `lost`, against the holder's will, which is worth a word."""
+        lease = self.lease(lease_id)
+        if lease is not None:
+            words = f"{lease_id} is lost: {reason}"
+            note(log, Event.LEASE_LOST, words, lease=lease_id, token=lease.token, reason=reason)
+        self.lost(lease_id, reason)
 
     def lost_all(self, reason: str) -> None:
         """The session is over, and all of its leases with it."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 5.0
+SILENT_AFTER_S = 10.0
 _ASK_AGAIN_S = 0.1
 _PYTHON = "import os, sys; os.statvfs(sys.argv[1])"
 
@@ -50,7 +51,7 @@ class Supervised:
         if not supervisor.listens:
             return
         await self._mounted.wait()
-        while not await self.answers():  # noqa: ASYNC110 -- the kernel gives no sign when it begins to
+        while not await self._asked():  # noqa: ASYNC110 -- the kernel gives no sign when it begins to
             await trio.sleep(_ASK_AGAIN_S)
         supervisor.ready(self._status())
         watchdog_s = supervisor.watchdog_s
@@ -62,8 +63,21 @@ class Supervised:
             if trio.current_time() - asked_s < ask_every_s:
                 continue
             asked_s = trio.current_time()
-            if await self.answers():
+            if await self._asked():
                 supervisor.alive()
+
+    async def _asked(self) -> bool:
+        """As `answers`; that it takes long is told, because the supervisor will not wait for ever."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._tell_if_silent)
+            answered = await self.answers()
+            nursery.cancel_scope.cancel()
+        return answered
+
+    async def _tell_if_silent(self) -> None:
+        await trio.sleep(SILENT_AFTER_S)
+        words = f"{self._mountpoint} has not answered another process for {SILENT_AFTER_S:g} s"
+        note(log, Event.MOUNT_SILENT, words, mountpoint=self._mountpoint)
 
     async def answers(self) -> bool:
         """Whether the mount answers another process; waits for it as long as it takes."""

@@ -92,3 +92,25 @@ async def test_one_that_answers_is_both(tmp_path: Path, heard: socket.socket) ->
                 said += heard.recv(4096) + b"\n"
         nursery.cancel_scope.cancel()
     assert said.startswith(b"READY=1\nSTATUS=well\n")
+
+
+@pytest.mark.trio
+async def test_that_it_is_silent_is_told(
+    silent: tuple[str, int],
+    heard: socket.socket,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The supervisor's watchdog ends it some time later, and the log should say why."""
+    monkeypatch.setattr("leasefs.mount.supervised.SILENT_AFTER_S", 0.01)
+    place, _ = silent
+    told = Supervised(Supervisor(str(heard.getsockname()), 0.03), place, lambda: "well")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(told.run)
+        told.mounted()
+        await trio.to_thread.run_sync(
+            lambda: eventually(lambda: "has not answered" in caplog.text, what="a word about it")
+        )
+        _libc.umount2(os.fsencode(place), _MNT_FORCE)
+        nursery.cancel_scope.cancel()
+    assert f"{place} has not answered another process" in caplog.text
