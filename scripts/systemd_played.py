@@ -88,5 +88,10 @@ class Played:
         rows = rows["intents"] if isinstance(rows, dict) else rows
         return {row["path"] for row in rows}
 
+    def told(self, *matches: str) -> list[dict[str, str]]:
+        """The messages of the journal that match, with all their fields."""
+        lines = self.inside.run("journalctl", "--no-pager", "-o", "json", *matches).splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
     def journal(self, name: str) -> str:
         return self.inside.run("journalctl", "--no-pager", "-o", "cat", "-u", name)

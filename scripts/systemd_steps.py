@@ -304,9 +304,23 @@ class Trial(Played):
             "the ledger tells of its starts and stops",
             "serving" in ledger and "stopped at event" in ledger,
         )
-        self.check("and of nothing that it failed at", "level=error" not in ledger, ledger)
-        mounts = self.journal("leasefs-mount@*")
-        self.check("no mount ended by a fault of ours", "Traceback" not in mounts, mounts)
+        failed = self.told("-p", "err", "-t", "leasefs-ledger")
+        self.check("and of nothing that it failed at", not failed, failed)
+        traces = [one for one in self.told("-t", "leasefs-mount") if "LEASEFS_TRACE" in one]
+        self.check("no mount ended by a fault of ours", not traces, traces)
+        refused = self.told("LEASEFS_EVENT=write-refused", "LEASEFS_AGENT=ann")
+        self.check(
+            "refused writes have fields: path, agent, a number of their own",
+            any(one.get("LEASEFS_PATH") == "src/one" and one.get("MESSAGE_ID") for one in refused),
+            refused[:3],
+        )
+        self.check(
+            "what was said of mounts made over dead ones is found by its number",
+            any(
+                "mounting over it" in one["MESSAGE"]
+                for one in self.told("LEASEFS_EVENT=mounted-over-dead")
+            ),
+        )
         done = json.loads(self.inside.run("leasefs", "service", "uninstall", "--json"))
         self.check("uninstalled", len(done["removed"]) == 6, done)
         mounted = self.inside.run("cat", "/proc/mounts")
