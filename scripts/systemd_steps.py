@@ -127,6 +127,35 @@ class Trial(Played):
         self.src = self.claim("ann", "src/**")
         self.check("ann claims again, and writes", self.writes("ann", "src/one", "again"))
 
+    def configure(self) -> None:
+        print("what the machine's file says")
+        unit, file = "leasefs-mount@ann", "/etc/leasefs/config.toml"
+        self.say(file, '[unleased]\\npolicy = "claim"\\nidle_s = 0\\n')
+        self.inside.run("systemctl", "restart", unit)
+        self.check("ann's writes claim by themselves", self.writes("ann", "src/one", "claimed"))
+        shown = self.ask("config", "show", "unleased.policy")["settings"][0]
+        self.check("its line is shown", shown["where"] == f"{file}:2", shown)
+        lines = "LEASEFS_SOURCE={}\\nLEASEFS_MOUNTPOINT={}\\nLEASEFS_UNLEASED_POLICY=deny\\n"
+        variables = "/etc/leasefs/mounts/ann.env"
+        before = self.inside.run("cat", variables)
+        self.say(variables, lines.format(SOURCE["ann"], WORKSPACE["ann"]))
+        self.inside.run("systemctl", "restart", unit)
+        self.check("a variable goes before it", not self.writes("ann", "src/one", "no"))
+        self.say(file, "[unleased]\\npolcy = 1\\n")
+        self.inside.try_run("systemctl", "restart", unit)
+        self.check("a mount with a mistake is not tried again", self.unit(unit, "NRestarts") == "0")
+        self.check("nor made", self.unit(unit, "ActiveState") == "failed")
+        self.check("the journal names the line", f"{file}:2: unknown key" in self.journal(unit))
+        self.inside.run("rm", file)
+        self.say(variables, before.replace("\n", "\\n"))
+        self.inside.run("systemctl", "restart", unit)
+        self.src = self.claim("ann", "src/**")
+        self.check("without it all is as before", self.writes("ann", "src/one", "again"))
+
+    def say(self, path: str, text: str) -> None:
+        """Write a file as printf(1) understands `text`."""
+        self.inside.run("sh", "-c", f"printf '{text}' > {path}")
+
     def kill_mounts(self) -> None:
         print("mount: kill -9")
         self.claim("cem", "other/**")
@@ -337,6 +366,7 @@ class Trial(Played):
             self.leases,
             self.restart_ledger,
             self.restart_mount,
+            self.configure,
             self.kill_mounts,
             self.hang,
             self.stop_while_busy,
