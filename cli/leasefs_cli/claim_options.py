@@ -72,7 +72,7 @@ ttl_option = setting_option(
     "ttl_s",
     type=Duration(MIN_TTL_S, MAX_TTL_S),
     metavar="DURATION",
-    help="How long the lease outlives its last use. Default claim.ttl_s, else 30m; 1s to 1d. A lease in use is renewed "
+    help="How long the lease outlives its last use. Default 30m; 1s to 1d. A lease in use is renewed "
     "by itself, however long the work takes.",
 )
 
@@ -82,8 +82,8 @@ wait_option = setting_option(
     "wait_s",
     type=Duration(0.0, MAX_WAIT_S),
     metavar="[DURATION]",
-    help="Queue instead of being refused, for at most DURATION; without one, until granted. Default claim.wait_s, else 0s: "
-    "do not queue.",
+    help="Queue instead of being refused, for at most DURATION; without one, until granted. Default 0s: do not "
+    "queue.",
 )
 
 shared_option = click.option(
@@ -100,7 +100,7 @@ priority_option = setting_option(
     type=Priority(),
     metavar="CLASS|N",
     help="Place in the queue before arrival counts: human (100), urgent (20), normal (0), background (-20), or a "
-    "number from -100 to 100. Default claim.priority, else normal. `human` is for a person who waits at the keyboard: it implies --recall 0s and --wait.",
+    "number from -100 to 100. Default normal. `human` is for a person who waits at the keyboard: it implies --recall 0s and --wait.",
 )
 
 recall_option = click.option(

@@ -24,6 +24,11 @@ class SettingOption(click.Option):
         super().__init__(declarations, **attributes)
         self.setting = setting
 
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The usual line, which names the setting as well."""
+        record = super().get_help_record(ctx)
+        return None if record is None else (record[0], f"{record[1]}  [setting: {self.setting}]")
+
     def consume_value(
         self, ctx: click.Context, opts: Mapping[str, Any]
     ) -> tuple[Any, ParameterSource]:

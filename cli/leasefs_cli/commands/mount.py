@@ -108,7 +108,7 @@ from leasefs_cli.teaching import json_option, teaching_command
     metavar="CMD",
     help="Run CMD in the mount, by `sh -c`, whenever a lease is recalled, for a minute at most. It finds "
     "LEASEFS_LEASE, LEASEFS_RECALL_BY, LEASEFS_RECALL_REASON and LEASEFS_RECALL_WITHIN_S (seconds; 0: writes have "
-    "stopped) in its environment. Default mount.on_recall (LEASEFS_ON_RECALL); nothing in the repository is ever run so.",
+    "stopped) in its environment. Nothing in the repository is ever run so.",
 )
 @click.option(
     "--over-dead",

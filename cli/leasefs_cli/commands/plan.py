@@ -82,7 +82,7 @@ DEFAULT_COMMITS = 1000
     type=Priority(),
     metavar="CLASS|N",
     help="Of the leases: claims of higher priority may recall them. human, urgent, normal, background, or "
-    "a number from -100 to 100. Default claim.priority, else normal.",
+    "a number from -100 to 100. Default normal.",
 )
 @agent_option
 @json_option

@@ -47,7 +47,7 @@ PATIENCE_S = 60.0
 @click.option(
     "--require",
     type=click.Choice(["none", "committed", "pushed"]),
-    help="What the changes under the lease must be. Default what .leasefs.toml says, else committed.",
+    help="What the changes under the lease must be. Default release.require, which .leasefs.toml may say, else committed.",
 )
 @click.option(
     "--rescue", is_flag=True, help="Keep uncommitted changes in a rescue first (in a mount)."
