@@ -17,6 +17,7 @@ from leasefs.client import config, paths
 from leasefs.client.address import parse_url
 from leasefs.client.blocking import Link
 from leasefs.client.clock import BoottimeClock, pause
+from leasefs.client.log_files import opened_log
 from leasefs.core.errors import LedgerUnavailable
 
 if TYPE_CHECKING:
@@ -90,8 +91,7 @@ def _start(command: list[str], deadline_s: float, clock: BoottimeClock) -> bool:
     import subprocess  # 8 ms that only the command which starts a ledger pays
 
     ready, ready_child = os.pipe()
-    with open(ready, "rb") as ready_end, open(paths.ledger_log(), "ab") as log:
-        os.chmod(log.fileno(), 0o600)
+    with open(ready, "rb") as ready_end, opened_log(paths.ledger_log()) as log:
         try:
             child = subprocess.Popen(
                 [*command, "--ready-fd", str(ready_child)],

@@ -16,6 +16,7 @@ import threading
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from leasefs.client import paths
+from leasefs.client.log_files import opened_log
 from leasefs.client.names import fit_name
 from leasefs.core.errors import NotMounted, error_of
 
@@ -73,8 +74,7 @@ def start_mount(config: MountConfig) -> dict[str, Any]:
     log_path = os.path.join(paths.state_dir(), f"mount-{fit_name(config.agent)}.log")
     config_out, config_in = os.pipe()
     status_out, status_in = os.pipe()
-    with open(status_out, "rb") as status, open(log_path, "ab") as log:
-        os.chmod(log_path, 0o600)
+    with open(status_out, "rb") as status, opened_log(log_path) as log:
         try:
             child = subprocess.Popen(
                 _command(config_out, status_in),

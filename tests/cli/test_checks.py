@@ -12,6 +12,7 @@ import pytest
 
 from leasefs.client import paths
 from leasefs.client.process import process_identity
+from leasefs_cli import system_services
 from leasefs_cli.checks import disks, host, ledger, mounts, watching
 from leasefs_cli.checks.finding import FAIL, OK, UNKNOWN, WARN
 
@@ -191,3 +192,30 @@ def test_a_zombie_is_not_a_live_daemon() -> None:
     assert process_identity(pid) == ""
     os.waitpid(pid, 0)
     assert process_identity(os.getpid()) != ""
+
+
+def test_what_services_left_is_looked_for_where_their_unit_says() -> None:
+    unit = Path(__file__).resolve().parents[2] / "systemd" / "leasefs-mount@.service"
+    said = dict(
+        word.split("=", 1)
+        for line in unit.read_text().splitlines()
+        if line.startswith("Environment=")
+        for word in line.removeprefix("Environment=").split()
+    )
+    assert system_services.ENVIRONMENT.items() <= said.items()
+
+
+def test_only_root_looks_as_services_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, here: Any
+) -> None:
+    monkeypatch.setitem(system_services.ENVIRONMENT, "XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert here("doctor", "--system").code == 9
+    assert system_services.unseen_services() == ""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert system_services.unseen_services() == str(tmp_path)
+    for name in system_services.ENVIRONMENT:
+        monkeypatch.setenv(name, "")  # put back at the end
+    system_services.look_as_services_do()
+    assert paths.state_dir() == f"{tmp_path}/leasefs"
+    assert system_services.unseen_services() == ""

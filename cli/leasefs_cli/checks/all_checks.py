@@ -8,7 +8,7 @@ from leasefs.client import paths
 from leasefs.core.errors import LeasefsError
 from leasefs_cli.checks.clocks import clock_findings
 from leasefs_cli.checks.configuration import configuration_findings
-from leasefs_cli.checks.finding import OK
+from leasefs_cli.checks.finding import OK, UNKNOWN, Finding
 from leasefs_cli.checks.git_settings import git_findings, trees_in_question
 from leasefs_cli.checks.host import host_findings
 from leasefs_cli.checks.journals import journal_findings
@@ -18,11 +18,10 @@ from leasefs_cli.checks.rescues import rescue_findings
 from leasefs_cli.checks.sessions import holder_findings, stored_findings
 from leasefs_cli.checks.sockets import socket_findings
 from leasefs_cli.checks.stores import log_findings
+from leasefs_cli.system_services import unseen_services
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from leasefs_cli.checks.finding import Finding
 
 
 def findings() -> Iterator[Finding]:
@@ -43,6 +42,9 @@ def findings() -> Iterator[Finding]:
     yield from stored_findings()
     if answers:
         yield from _asked()
+    if unseen := unseen_services():
+        advice = "leasefs doctor --system"
+        yield Finding(UNKNOWN, "services", f"what those of systemd left is in {unseen}", advice)
 
 
 def _asked() -> Iterator[Finding]:

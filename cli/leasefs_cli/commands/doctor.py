@@ -12,6 +12,7 @@ from leasefs_cli.checks.finding import FAIL, OK, UNKNOWN, WARN, Finding
 from leasefs_cli.exit_codes import DONE, UNEXPECTED
 from leasefs_cli.printing import coloured, printable, say, say_json
 from leasefs_cli.repairing import Repairs
+from leasefs_cli.system_services import look_as_services_do
 from leasefs_cli.teaching import json_option, teaching_command
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _WIDTH = 7
     examples=[
         ("leasefs doctor", "after installing, or when something does not work"),
         ("leasefs doctor --fix", "repair what can be, each thing asked for on a terminal"),
+        ("leasefs doctor --system", "on a host whose ledger and mounts run under systemd, as root"),
         ("leasefs doctor --json | jq '.findings[] | select(.level != \"ok\")'", "for a program"),
     ],
 )
@@ -36,9 +38,14 @@ _WIDTH = 7
     help="Repair what can be without losing anything: dead mounts, sockets, sessions and settings that outlived "
     "their owner, journals of mounts that died. Each is asked for, if there is a terminal to ask at.",
 )
+@click.option(
+    "--system",
+    is_flag=True,
+    help="Look at what the system's services know and left, as root; else at what is yours.",
+)
 @click.option("--yes", is_flag=True, help="With --fix, do not ask.")
 @json_option
-def command(as_json: bool, fix: bool, yes: bool) -> int:
+def command(as_json: bool, fix: bool, system: bool, yes: bool) -> int:
     """Check this machine, the ledger and the mounts, and say what to repair.
 
     Each line is ok, warn (it works, but), fail, or unknown (could not look), with what to do below. Without --fix
@@ -47,6 +54,8 @@ def command(as_json: bool, fix: bool, yes: bool) -> int:
     """
     if yes and not fix:
         raise click.UsageError("--yes goes with --fix")
+    if system:
+        look_as_services_do()
     repairs = Repairs(wanted=fix, yes=yes or as_json)
     found = []
     for finding in map(repairs.of, findings()):
