@@ -18,6 +18,7 @@ from leasefs.service.errors_http import error_answer
 from leasefs.service.exchange import SPOKEN, Connection, HttpProblem
 from leasefs.service.limits import origin_of
 from leasefs.service.routes import BATCH_BODY_BYTES
+from leasefs.service.stalling import Stalling
 
 if TYPE_CHECKING:
     import asyncio
@@ -34,6 +35,10 @@ ARRIVAL_TIMEOUT_S = 30.0
 MOST_CONNECTIONS = max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 64)
 """More would leave no descriptor for the store; the server raises its soft limit to the hard one."""
 
+LINGER_S = 3.0
+"""Who was refused while the body was on its way may send the rest for so long, and so comes to read the refusal."""
+STALL_S = 30.0
+"""Who takes nothing of an answer for so long is cut off."""
 MOST_PIPELINED = 128
 """Requests that wait on one connection for those before them. Nobody of ours sends a second one before the answer."""
 
@@ -55,6 +60,7 @@ class LedgerProtocol(HttpToolsProtocol):
     """One connection."""
 
     arrival_timeout_s = ARRIVAL_TIMEOUT_S
+    stall_s = STALL_S
     most_connections = MOST_CONNECTIONS
 
     def __init__(
@@ -81,6 +87,7 @@ class LedgerProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Ask the kernel who it is."""
         super().connection_made(transport)
+        self._stalling = Stalling(transport, self.loop, self.stall_s)
         connection = _connection(transport)
         self.app_state = {**self.app_state, "connection": connection}
         if self._place is None:
@@ -97,6 +104,7 @@ class LedgerProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timer, and leave the place to others."""
         self._stop_watching()
+        self._stalling.stop()
         if self._place is not None:
             self._place.leave()
         super().connection_lost(exc)
@@ -142,6 +150,19 @@ class LedgerProtocol(HttpToolsProtocol):
         self._head_bytes = self._passed_over_bytes = 0
         super().on_message_complete()
 
+    def on_response_complete(self) -> None:
+        """An answer is out, perhaps before the body was in."""
+        super().on_response_complete()
+        self._stalling.watch()
+        if self._is_answered():
+            self._stop_watching()
+            self._arrival_timer = self.loop.call_later(LINGER_S, self._too_slow)
+
+    def pause_writing(self) -> None:
+        """More is to be sent than the peer takes."""
+        super().pause_writing()
+        self._stalling.watch()
+
     def send_400_response(self, msg: str) -> None:
         """What cannot be parsed is answered as every other refusal is. A flood is not: answers are due before it."""
         if self._flooded:
@@ -161,6 +182,7 @@ class LedgerProtocol(HttpToolsProtocol):
         status = b"%d %b" % (answer.status, _REASONS[answer.status])
         self.transport.write(b"HTTP/1.1 %b\r\n%b\r\n%b" % (status, head, answer.body))
         self.transport.close()
+        self._stalling.watch()
 
     def _is_answered(self) -> bool:
         """Whether the request that is arriving got its answer already."""

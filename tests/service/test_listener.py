@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import json
 import os
+import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from leasefs.service import peer
 from leasefs.service.listener import Listener
 from leasefs.service.peer import HEAD_LIMIT_BYTES, LedgerProtocol
 from leasefs.service.places import listening_socket
@@ -85,6 +87,61 @@ def test_a_connection_that_waits_for_its_answer_is_not_given_up(
             ask = f"GET /v1/leases/{waits.json['lease']}?wait_s=0.5 HTTP/1.1\r\nConnection: close\r\n\r\n"
             answer = await _said(path, ask.encode())
             assert answer.startswith(b"HTTP/1.1 200")
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("count", [5, 100])
+def test_who_takes_no_answer_is_cut_off(
+    serving: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until: Any, count: int
+) -> None:
+    monkeypatch.setattr(LedgerProtocol, "stall_s", 0.1)
+
+    async def main() -> None:
+        async with _listening(serving, tmp_path) as (_, listener, path):
+            with socket.socket(socket.AF_UNIX) as deaf:
+                deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                deaf.connect(path)
+                deaf.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * count)
+                await until(lambda: listener.connections)
+                await until(lambda: not listener.connections)
+
+    asyncio.run(main())
+
+
+def test_what_follows_a_refused_body_is_passed_over_and_not_for_ever(
+    serving: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that sends first and reads then hears why it was refused, and can go on; one that never ends is cut off."""
+    monkeypatch.setattr(peer, "LINGER_S", 0.1)
+    head = b"POST /v1/leases HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+
+    async def main() -> None:
+        async with _listening(serving, tmp_path) as (_, _, path):
+            last = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+            answers = await _said(path, head % 500_000 + b" " * 500_000 + last)
+            assert answers.startswith(b"HTTP/1.1 401 ")
+            assert answers.endswith(b"ok\n")
+            answers = await _said(path, head % 10**10 + b" " * 100)
+            assert answers.count(b"HTTP/1.1 ") == 1
+            assert answers.startswith(b"HTTP/1.1 401 ")
+            with pytest.raises(ConnectionError):
+                await _said(path, head % 10**10 + b" " * (16 << 20))
+
+    asyncio.run(main())
+
+
+def test_a_flood_of_requests_on_one_connection_is_cut_off(serving: Any, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with _listening(serving, tmp_path) as (_, _, path):
+            reader, writer = await asyncio.open_unix_connection(path)
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * 5000)
+            with contextlib.suppress(ConnectionError):
+                said = await reader.read()
+                assert said.count(b"HTTP/1.1 200 ") < 5000
+            writer.close()
+            answer = await _said(path, b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n")
+            assert answer.endswith(b"ok\n")
 
     asyncio.run(main())
 

@@ -1,0 +1,89 @@
+"""The ledger among hostile clients: it answers others, says no 500, stays small, and gets its descriptors back."""
+
+from __future__ import annotations
+
+import os
+import resource
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from leasefs.testing.eventually import eventually
+from leasefs.testing.hostile_cases import ATTEMPTS, SMUGGLING
+from leasefs.testing.hostile_sockets import Served, get, many, send_all_that_goes, until_eof
+from leasefs.testing.ledger_process import LedgerProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.slow
+
+MOST_KIB = 64 * 1024
+NO_LIMITS = ("--limit", "requests=0")
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LedgerProcess]:
+    directory = tmp_path_factory.mktemp("ledger")
+    os.chmod(directory, 0o700)
+    with LedgerProcess(str(directory), *NO_LIMITS, store=":memory:") as ledger:
+        yield ledger
+        assert ledger.stop() == 0
+
+
+@pytest.fixture
+def served(ledger: LedgerProcess) -> Served:
+    return Served(ledger.socket_path, ledger.process.pid, "/openapi.json")
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS.values(), ids=ATTEMPTS.keys())
+def test_others_are_answered_and_nothing_grows(
+    served: Served, attempt: Callable[[Served], None]
+) -> None:
+    with served.bounded(MOST_KIB):
+        attempt(served)
+
+
+@pytest.mark.parametrize("form", SMUGGLING.values(), ids=SMUGGLING.keys())
+def test_nothing_is_smuggled_past_a_request(
+    ledger: LedgerProcess, served: Served, form: Any
+) -> None:
+    """What may be two requests to somebody is never acted upon as two."""
+    opening = (
+        b'{"session":"session-smuggled","secret":"%b","agent":"s","harness":"h","territory":"t","kind":"shell"}'
+        % (b"s" * 40)
+    )
+    second = b"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (
+        len(opening),
+        opening,
+    )
+    seq = ledger.ask("GET", "/v1/status").json["seq"]
+    with served.connect() as connection:
+        send_all_that_goes(connection, b"POST /v1/leases HTTP/1.1\r\nHost: x\r\n" + form % second)
+        connection.shutdown(1)
+        answers = until_eof(connection)
+    assert b"HTTP/1.1 5" not in answers
+    assert ledger.ask("GET", "/v1/status").json["seq"] == seq, answers
+
+
+def test_without_descriptors_it_refuses_and_recovers(tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o700)
+    with LedgerProcess(str(tmp_path), *NO_LIMITS, store=":memory:") as ledger:
+        served = Served(ledger.socket_path, ledger.process.pid, "/openapi.json")
+        served.answers()
+        most = served.descriptors() + 20
+        resource.prlimit(served.pid, resource.RLIMIT_NOFILE, (most, most))
+        with many(served, 200):
+            with served.connect() as last:
+                send_all_that_goes(last, get("/healthz"))
+            assert ledger.process.poll() is None
+        eventually(lambda: _is_answered(served), what="an answer when descriptors are back")
+        assert ledger.stop() == 0
+
+
+def _is_answered(served: Served) -> bool:
+    try:
+        return bool(served.answers())
+    except (AssertionError, OSError):
+        return False
