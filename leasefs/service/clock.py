@@ -23,6 +23,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from leasefs.client.process import clock_offset
+
 if TYPE_CHECKING:
     from leasefs.core.clock import Clock
 
@@ -40,14 +42,15 @@ class SystemClock:
 
 
 def boot_identity() -> str:
-    """Names what CLOCK_BOOTTIME counts from: this boot, and the time namespace (time_namespaces(7))."""
+    """Names what CLOCK_BOOTTIME counts from: this boot, and the time namespace with its offset (time_namespaces(7))."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         boot_id = file.read().strip()
     try:
         namespace = os.stat("/proc/self/ns/time").st_ino
     except FileNotFoundError:  # a kernel without time namespaces: all processes read one clock
         return boot_id
-    return f"{boot_id}:{namespace}"
+    offset = clock_offset()
+    return f"{boot_id}:{namespace}{':' if offset else ''}{offset}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,16 @@
 """Whether the process behind a session is known to be gone.
 
 A dead holder's leases can be freed at once; a sleeping one's cannot, it may wake and write (P3). So only proof
-counts. A session names its process as `<boot id>:<pid namespace>:<pid>:<start time>`, the start time in clock
-ticks as field 22 of /proc/PID/stat (proc_pid_stat(5)); pid and start time together are never reused in a boot.
+counts. A session names its process as `<boot id>:<namespaces>:<pid>:<start time>`, the start time in clock
+ticks as field 22 of /proc/PID/stat (proc_pid_stat(5)); pid and start time together are never reused in a boot. Both
+mean something only in their pid and time namespace (`client.process.namespaces`).
 """
 
 from __future__ import annotations
 
 import os
+
+from leasefs.client.process import namespaces
 
 _STATE_FIELD, _THREADS_FIELD, _START_FIELD = 3, 20, 22
 _DEAD_STATES = frozenset({b"Z", b"X"})
@@ -16,7 +19,7 @@ _DEAD_STATES = frozenset({b"Z", b"X"})
 def known_dead(process: str, proc: str = "/proc") -> bool:
     """Whether `process` certainly does not run any more.
 
-    False in any doubt: another host or boot, another pid namespace, a name we cannot read, no /proc.
+    False in any doubt: another host or boot, another pid or time namespace, a name we cannot read, no /proc.
     """
     parts = process.split(":")
     if len(parts) != 4 or not (parts[2].isdecimal() and parts[3].isdecimal()):
@@ -33,7 +36,7 @@ def known_dead(process: str, proc: str = "/proc") -> bool:
 def _here(proc: str) -> list[str]:
     with open(f"{proc}/sys/kernel/random/boot_id", encoding="ascii") as file:
         boot_id = file.read().strip()
-    return [boot_id, str(os.stat(f"{proc}/self/ns/pid").st_ino)]
+    return [boot_id, namespaces(proc)]
 
 
 def _exists(pid: int) -> bool:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
+import pytest
+
 from leasefs.service.clock import ClockMark, SystemClock, boot_identity, clock_after
 from leasefs.testing.clock import FakeClock
+
+_SAY_IDENTITY = "from leasefs.service.clock import boot_identity as named; print(named(), end='')"
 
 
 def test_a_new_log_begins_at_the_wall_clock() -> None:
@@ -62,3 +69,21 @@ def test_the_system_clock_counts_and_the_boot_has_a_name() -> None:
     first_s = clock.now_s()
     assert clock.now_s() >= first_s > 0
     assert boot_identity() == boot_identity() != ""
+
+
+def _identity_with_a_clock_ahead(seconds: int) -> str:
+    return subprocess.run(
+        ["unshare", "--time", f"--boottime={seconds}", "--", sys.executable, "-c", _SAY_IDENTITY],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+
+@pytest.mark.root
+def test_time_namespaces_whose_clocks_differ_are_no_one_boot() -> None:
+    """The kernel gives the number of one that is gone to the next."""
+    said = {_identity_with_a_clock_ahead(seconds) for seconds in (1000, 50_000, 90_000)}
+    assert len(said) == 3
+    assert boot_identity() not in said
+    assert _identity_with_a_clock_ahead(1000) in said

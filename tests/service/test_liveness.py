@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from leasefs.client.process import process_identity
 from leasefs.service.liveness import known_dead
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_UNSHARE = ["unshare", "--time", "--boottime=5000", "--", sys.executable, "-c"]
 
 
 def _boot() -> str:
@@ -144,3 +147,29 @@ def test_another_boot_or_namespace_proves_nothing() -> None:
 
 def test_without_proc_nothing_is_proven(tmp_path: Path) -> None:
     assert not known_dead(_named(os.getpid(), start="1"), str(tmp_path))
+
+
+@pytest.mark.root
+def test_nothing_is_known_of_a_process_of_another_time_namespace() -> None:
+    """There its start time reads differently, on whichever side of the two the ledger is."""
+    ask = "import sys; from leasefs.service.liveness import known_dead; print(known_dead(sys.argv[1]))"
+    told = _in_another_time_namespace(ask, process_identity(os.getpid()))
+    assert told == "False\n"
+    name = "import os; from leasefs.client.process import process_identity as of; "
+    with subprocess.Popen(
+        [*_UNSHARE, f"{name} print(of(os.getpid()), flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        named = process.stdout.readline().strip()
+        assert named.split(":")[2] == str(process.pid)
+        assert not known_dead(named)
+        process.communicate("")
+
+
+def _in_another_time_namespace(program: str, *arguments: str) -> str:
+    return subprocess.run(
+        [*_UNSHARE, program, *arguments], check=True, capture_output=True, text=True
+    ).stdout
