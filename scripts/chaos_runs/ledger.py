@@ -62,7 +62,8 @@ class LedgerKeeper(Keeper):
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
         try:
-            self.ahead_s[f"{boot}:{os.stat(f'/proc/{pid}/ns/time').st_ino}"] = ahead_s
+            named = f"{boot}:{os.stat(f'/proc/{pid}/ns/time').st_ino}"
+            self.ahead_s[f"{named}:{ahead_s:.9f}" if ahead_s else named] = ahead_s
         except OSError:
             self.ahead_s[boot] = (
                 ahead_s  # it is gone already, or the kernel knows no time namespaces

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from chaos_runs.agents import AgentKeeper
 from chaos_runs.cables import Cables
 from chaos_runs.calm import calm, uncommitted, waiting
-from chaos_runs.gathering import kept_in, read_log, texts_of
+from chaos_runs.gathering import copied, kept_in, read_log, texts_of
 from chaos_runs.ledger import LedgerKeeper
 from chaos_runs.leftovers import leftovers, processes
 from chaos_runs.mounts import MountKeeper
@@ -97,7 +97,7 @@ def _stormed(settings: Settings, seed: int, world: World) -> Outcome:
         troubles += _taken_down(storm)
     finally:
         _stop_keepers(storm)
-    log, problems = read_log(storm.ledger.store)
+    log, problems = read_log(copied(storm.ledger.store, world.at("rec/store")))
     troubles += [Violation("the store is damaged", (problem,)) for problem in problems]
     with open(world.at("rec/acts.jsonl"), encoding="ascii") as file:
         acts = read_acts(file)

@@ -92,7 +92,7 @@ def _claim_known(act: Act, by_id: dict[str, Hold], queued: set[str]) -> Iterator
     if act.token == 0:
         if hold is None and act.lease not in queued:
             yield Violation("a queued claim was forgotten", (act.shown(),))
-    elif hold is None or hold.token != act.token:
+    elif hold is None or act.token not in hold.tokens:
         known = hold.shown() if hold is not None else "the log has no such grant"
         yield Violation("a grant was forgotten", (act.shown(), known))
 

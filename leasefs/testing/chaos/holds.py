@@ -24,14 +24,17 @@ Span = tuple[float, float]
 
 @dataclass
 class Hold:
-    """One lease from its grant to its end. `spans` is when it could be trusted (P3): each renewal is good for its TTL."""
+    """One lease from its grant to its end.
+
+    `tokens` are those that it had, the first one first. `spans` is when it could be trusted (P3): each renewal is good
+    for its TTL.
+    """
 
     claim: Claim
-    token: int
+    tokens: list[int]
     start_s: float
     spans: list[Span]
     end_s: float = float("inf")
-    mode: Mode = Mode.EXCLUSIVE
     exclusive_until_s: float = float("inf")
     parts: list[Hold] = field(default_factory=list)
 
@@ -50,7 +53,7 @@ class Hold:
         claim = self.claim
         spans = ", ".join(f"{low:.3f}..{high:.3f}" for low, high in merged(self.spans))
         return (
-            f"{claim.agent} held {claim.id} (token {self.token}, {claim.mode.value} {' '.join(claim.globs)}) "
+            f"{claim.agent} held {claim.id} (token {self.tokens[-1]}, {claim.mode.value} {' '.join(claim.globs)}) "
             f"{self.start_s:.3f}..{self.end_s:.3f}, good in {spans}"
         )
 
@@ -83,9 +86,7 @@ def holds_of(log: Sequence[Recorded], time: LedgerTime) -> list[Hold]:
         event = recorded.event
         match event:
             case Granted(claim=claim):
-                hold = Hold(
-                    claim, recorded.seq, at_s, [(at_s, at_s + claim.ttl_s)], mode=claim.mode
-                )
+                hold = Hold(claim, [recorded.seq], at_s, [(at_s, at_s + claim.ttl_s)])
                 found[claim.id] = hold
                 if claim.parent in found:
                     found[claim.parent].parts.append(hold)
@@ -99,7 +100,7 @@ def holds_of(log: Sequence[Recorded], time: LedgerTime) -> list[Hold]:
                 found[lease].end_s = at_s
             case Downgraded(lease=lease):
                 found[lease].exclusive_until_s = at_s
-                found[lease].mode = Mode.SHARED
+                found[lease].tokens.append(recorded.seq)
             case _:
                 pass
     return list(found.values())
