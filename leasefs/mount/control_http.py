@@ -19,7 +19,8 @@ import trio
 from leasefs.client.peer import Peer, peer_of
 from leasefs.client.sse import KEEP_ALIVE
 from leasefs.core import protocol
-from leasefs.core.errors import InvalidRequest, LeasefsError
+from leasefs.core.errors import InvalidRequest, LeasefsError, LedgerUnavailable
+from leasefs.mount.control_room import Room
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -33,6 +34,10 @@ MAX_BODY_BYTES = 1 << 20
 # A request that does not come to its end, and a connection without one, are not waited for longer.
 REQUEST_TIMEOUT_S = 30.0
 CONNECTIONS = 256
+# Who connects while so many wait to be let in is told to try again (EAGAIN, unix(7)); the kernel allows no more.
+BACKLOG = 4096
+# Who takes nothing of an answer for so long is cut off.
+STALL_S = 30.0
 KEEP_ALIVE_S = 15.0
 _CHUNK = 65536
 
@@ -87,13 +92,14 @@ async def serve_http(
     Any other exception is a fault of ours: it is logged and answered with 500. It concerns one request,
     and the mount of an agent that works goes on.
     """
-    room = trio.CapacityLimiter(CONNECTIONS)
+    room = Room(CONNECTIONS)
 
     async def serve_one(stream: trio.SocketStream) -> None:
-        async with room:
+        with room.place() as free:
             try:
-                await _Conversation(stream, handler, refusal).run()
-            except* (trio.BrokenResourceError, trio.ClosedResourceError):
+                conversation = _Conversation(stream, handler, refusal, room)
+                await (conversation.run() if free else conversation.turn_away())
+            except* (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
                 pass  # the peer is gone, and nobody else is concerned; a stream's nursery groups it
             except* Exception:
                 log.exception("a conversation on the control socket ended by a fault")
@@ -109,8 +115,10 @@ class _Conversation:
         stream: trio.SocketStream,
         handler: Callable[[Request], Awaitable[Answer]],
         refusal: Callable[[LeasefsError], tuple[int, dict[str, Any]]],
+        room: Room,
     ) -> None:
         self._stream = stream
+        self._room = room
         self._handler = handler
         self._refusal = refusal
         self._peer = peer_of(stream.socket)
@@ -121,7 +129,10 @@ class _Conversation:
         """One request after another, until one side has had enough."""
         while True:
             request: Request | None = None
-            with trio.move_on_after(REQUEST_TIMEOUT_S):
+            with (
+                trio.move_on_after(REQUEST_TIMEOUT_S) as waiting,
+                self._room.silent(waiting),
+            ):
                 try:
                     request = await self._read()
                 except h11.RemoteProtocolError as error:
@@ -136,6 +147,11 @@ class _Conversation:
             if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
                 return
             self._http.start_next_cycle()
+
+    async def turn_away(self) -> None:
+        """There is no room: everybody who has a place is being answered."""
+        full = LedgerUnavailable(f"{CONNECTIONS} connections of this mount are being answered")
+        await self._say(*self._refusal(full))
 
     async def _respond(self, request: Request) -> None:
         try:
@@ -166,6 +182,7 @@ class _Conversation:
         if not isinstance(head, h11.Request):
             return None
         self._method = head.method.decode("ascii")
+        _require_one_length(head)
         raw = b""
         while not isinstance(event := await self._event(), h11.EndOfMessage):
             if isinstance(event, h11.Data):
@@ -198,7 +215,9 @@ class _Conversation:
     async def _give_up(self, error: h11.RemoteProtocolError) -> None:
         if self._http.our_state is h11.SEND_RESPONSE or self._http.our_state is h11.IDLE:
             status, body = self._refusal(InvalidRequest(f"this is not HTTP/1.1: {error}"))
-            await self._say(error.error_status_hint or status, body)
+            hint = error.error_status_hint
+            # What we do not understand is the client's fault, a coding that h11 does not know (501) too.
+            await self._say(hint if 400 <= hint < 500 else status, body)
 
     async def _say(self, status: int, body: dict[str, Any]) -> None:
         await self._say_bytes(status, json.dumps(body).encode(), "application/json")
@@ -226,7 +245,11 @@ class _Conversation:
             answer.heard(heard)
 
     async def _send(self, *events: h11.Event) -> None:
-        await self._stream.send_all(b"".join(self._http.send(event) or b"" for event in events))
+        """Raises TooSlowError: the peer takes nothing."""
+        left = memoryview(b"".join(self._http.send(event) or b"" for event in events))
+        while left:
+            with trio.fail_after(STALL_S):
+                left = left[await self._stream.socket.send(left) :]
 
     async def _stream_events(self, events: AsyncGenerator[StreamEvent, None]) -> None:
         headers = [
@@ -275,6 +298,13 @@ def _as_sse(event: StreamEvent) -> str:
     return f"{number}event: {event.type}\ndata: {json.dumps(event.data)}\n\n"
 
 
+def _require_one_length(head: h11.Request) -> None:
+    """Raises InvalidRequest for a body of two lengths: who stands between could see another request in it (RFC 9112, 6.3)."""
+    names = [name for name, _ in head.headers]
+    if b"transfer-encoding" in names and b"content-length" in names:
+        raise InvalidRequest("a request has a Content-Length or a Transfer-Encoding, not both")
+
+
 def _require_understanding(head: h11.Request, path: str) -> None:
     """Raises ProtocolMismatch, or InvalidRequest for a version that cannot be read."""
     if path in protocol.ANY_VERSION:
@@ -316,7 +346,7 @@ def listen(path: str, owner_uid: int) -> trio.SocketListener:
             os.umask(old_mask)
         if owner_uid != os.geteuid():
             os.chown(path, owner_uid, -1)
-        listener.listen(128)
+        listener.listen(BACKLOG)
     except BaseException:
         listener.close()
         raise

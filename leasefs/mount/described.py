@@ -30,6 +30,8 @@ PASSED_ON: tuple[tuple[str, str], ...] = (
     ("PUT", "/v1/admission"),
     ("POST", "/v1/freezes"),
     ("DELETE", "/v1/freezes/{lease}"),
+    ("POST", "/v1/reopen"),
+    ("POST", "/v1/compactions"),
 )
 """Method and path, as the ledger has them."""
 

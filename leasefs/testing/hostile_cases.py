@@ -216,7 +216,6 @@ SMUGGLING: dict[str, bytes] = {
     "two lengths in one": b"Content-Length: 0, 200\r\n\r\n%b",
     "a signed length": b"Content-Length: +0\r\n\r\n%b",
     "a length with a space in its name": b"Content-Length : 0\r\n\r\n%b",
-    "a folded length": b"Content-Length:\r\n 0\r\n\r\n%b",
     "a length in hexadecimal": b"Content-Length: 0x0\r\n\r\n%b",
     "an unknown coding": b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n%b",
     "chunked is not the last coding": b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n%b",

@@ -35,8 +35,15 @@ class Served:
     def connect(self, timeout_s: float = ANSWERED_WITHIN_S) -> socket.socket:
         """A bare connection."""
         connection = socket.socket(socket.AF_UNIX)
+        # Without a timeout of its own connect(2) waits while the backlog is full, instead of EAGAIN; this bounds it.
+        wait = struct.pack("ll", int(timeout_s), 0)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, wait)
+        try:
+            connection.connect(self.socket_path)
+        except BaseException:
+            connection.close()
+            raise
         connection.settimeout(timeout_s)
-        connection.connect(self.socket_path)
         return connection
 
     def answers(self) -> bytes:
