@@ -145,6 +145,7 @@ class Work:
     async def run(self) -> None:
         """Report, look, rescue and recover, until cancelled."""
         self._lessee.guard_ground(self._before_adopting, self._before_leaving)
+        self._lessee.when_begun_anew(self._tell_again)
         self._lessee.downgrades.before = self._tell
         self._lessee.downgrades.moved = self.intents.new_token
         async with trio.open_nursery() as nursery:
@@ -159,6 +160,15 @@ class Work:
                 self._sync,
             ):
                 nursery.start_soon(task)
+
+    def _tell_again(self) -> None:
+        """What the ledger knows of our uncommitted work may be gone with its end (P8)."""
+        try:
+            self.intents.tell_again()
+        except OSError as error:
+            log.warning("the ledger is not told again what is uncommitted: %s", error.strerror)
+        self.report.wake()
+        self.looking.git_changed()
 
     async def _watch_git(self) -> None:
         loop = trio.lowlevel.current_trio_token()

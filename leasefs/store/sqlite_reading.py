@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import threading
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NoReturn
@@ -15,7 +14,8 @@ from leasefs.store.sqlite_schema import check_tables, check_version
 from leasefs.store.sqlite_verify import Verification, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    import sqlite3
+    from collections.abc import Callable, Iterator, Sequence
 
     from leasefs.store.port import Entry, Snapshot
 
@@ -87,6 +87,21 @@ class SqliteReading:
         with translated(self._path), closing(self._another()) as connection:
             return verify(connection, self._path)
 
+    def copy_to(
+        self,
+        target: sqlite3.Connection,
+        pages: int,
+        progress: Callable[[int, int, int], None],
+    ) -> None:
+        """Copy all of it as of one moment, so many pages at once; `progress` is as in ``sqlite3.Connection.backup``."""
+        with (
+            translated(self._path),
+            closing(self._another()) as connection,
+            sqlite_log.transaction(connection),
+        ):
+            sqlite_log.read_head(connection, self._path)  # the moment
+            connection.backup(target, pages=pages, progress=progress)
+
     def _another(self) -> sqlite3.Connection:
         """One more connection for reading, which the caller closes."""
         return sqlite_file.connect(self._path, for_writing=False)
@@ -150,16 +165,10 @@ class ReadOnlyStore(SqliteReading):
             self._reader.close()
 
     def _another(self) -> sqlite3.Connection:
-        connection = sqlite_file.connect(self._path, for_writing=False)
-        try:
-            connection.execute("PRAGMA schema_version").fetchone()
-        except sqlite3.OperationalError:
-            # A WAL's index cannot be made here. Where there is no WAL either, the file is all there is.
-            connection.close()
-            if os.path.lexists(self._path + "-wal"):
-                raise
-            return sqlite_file.connect(self._path, for_writing=False, immutable=True)
-        return connection
+        # Where there is no WAL nobody serves it: the file is all there is, and reading it needs nothing beside it. Should
+        # somebody begin to in this very moment, the sums tell that what is read does not fit together.
+        alone = not os.path.lexists(self._path + "-wal")
+        return sqlite_file.connect(self._path, for_writing=False, immutable=alone)
 
     def _refuse(self) -> NoReturn:
         raise StoreUnavailable(

@@ -36,6 +36,19 @@ class LedgerGroup(LazyGroup):
         Section(
             "Its log",
             {
+                "backup": Listed(
+                    "leasefs_cli.commands.ledger_backup:command", "Copy it while it is served."
+                ),
+                "restore": Listed(
+                    "leasefs_cli.commands.ledger_restore:command", "Bring a backup back."
+                ),
+                "reopen": Listed(
+                    "leasefs_cli.commands.ledger_reopen:command",
+                    "After a restore, grant claims before the time is over.",
+                ),
+                "verify": Listed(
+                    "leasefs_cli.commands.ledger_verify:command", "Check every event of it."
+                ),
                 "compact": Listed(
                     "leasefs_cli.commands.ledger_compact:command", "Drop old events."
                 ),
@@ -45,6 +58,7 @@ class LedgerGroup(LazyGroup):
     examples: Sequence[Example] = (
         ("leasefs ledger status", "is one running, and what does it hold?"),
         ("leasefs ledger serve", "keep one running, under a supervisor"),
+        ("leasefs ledger backup ledger.db", "a copy of all that it knows, while it runs"),
     )
 
 
