@@ -137,6 +137,9 @@ def test_all_that_a_dead_mount_left(
         for beginning in ("mount " + root, "journals of", "holder ", "git settings of", "registry"):
             assert levels(found, beginning) == [], beginning
         assert levels(found, "rescues") == ["warn"]  # what was kept waits for somebody
+        (rescue,) = ledger.send(api.rescues())["rescues"]
+        subprocess.run([*GIT, "-C", tree, "update-ref", "-d", rescue["ref"]], check=True)
+        assert doctor()[f"rescues in {tree}"]["level"] == "fail"
         assert bob.state_of(lease) == "granted"
         assert bob.may_write("theirs")
 
