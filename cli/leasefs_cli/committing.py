@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.client import api
+from leasefs.client.address import parse_url
 from leasefs.client.api_mount import take_back
 from leasefs.client.blocking import Link
 from leasefs.client.find import live_mounts
@@ -126,7 +127,8 @@ def _only_session(territory: str) -> str:
     from leasefs.client.paths import ledger_url
     from leasefs.client.shell_session import stored_sessions
 
-    here = (territory, ledger_url()[0])
+    # As a session is stored: with its ledger's address in full, whichever way that was written.
+    here = (territory, parse_url(ledger_url()[0]).url)
     found = [one.agent for one in stored_sessions() if (one.territory, one.ledger) == here]
     return found[0] if len(found) == 1 else ""
 

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from leasefs.client.ids import Credentials
+from leasefs.client.shell_session import ShellSession
 from leasefs.testing.certificates import Authority
 from leasefs.testing.ledger_process import LedgerProcess, free_port, tls_options
+from leasefs_cli import committing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -150,3 +153,15 @@ def test_what_keeps_a_laptop_out_is_said_in_a_line(fleet: Fleet) -> None:
     assert "revoked" in fleet.run("ann", "claim", "x", code=9).err
     for done in (no_token, stranger, clear, token):
         assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("spelling", ["https://Host", "https://host:443", "https://host:443/"])
+def test_a_session_is_found_however_its_ledger_was_written(
+    spelling: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = ShellSession(Credentials("S1", "x"), "ann", "t", "https://host:443")
+    monkeypatch.setattr("leasefs.client.shell_session.stored_sessions", lambda: [session])
+    monkeypatch.setenv("LEASEFS_LEDGER", spelling)
+    assert committing._only_session("t") == "ann"
+    monkeypatch.setenv("LEASEFS_LEDGER", "https://host:444")
+    assert committing._only_session("t") == ""

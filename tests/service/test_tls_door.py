@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -16,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from leasefs.service.app import ROUTES
-from leasefs.service.places import UnsafePlace
+from leasefs.service.listener import Listener
+from leasefs.service.places import UnsafePlace, listening_socket
 from leasefs.service.routes import Auth
-from leasefs.service.tcp import tcp_sockets
+from leasefs.service.tcp import TcpDoor, tcp_sockets
 from leasefs.service.tcp_options import TcpOptions
+from leasefs.service.tls import Tls, TlsFiles
 from leasefs.testing.certificates import Authority
 from leasefs.testing.eventually import eventually
 from leasefs.testing.ledger_process import SECRET, LedgerProcess, free_port, tls_options
@@ -227,6 +230,63 @@ def _is_closed(connection: socket.socket) -> bool:
             return connection.recv(4096) == b"" or connection.recv(4096) == b""
         except ConnectionResetError:
             return True
+
+
+def test_a_handshake_that_stalls_is_cut_off_and_holds_nobody_up(
+    serving: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TcpDoor, "handshake_s", 0.3)
+    os.chmod(tmp_path, 0o700)
+    authority = Authority(str(tmp_path))
+    tls = Tls(TlsFiles(*authority.leaf()))
+    context = ssl.create_default_context(cafile=authority.file)
+
+    async def main() -> None:
+        tcp = tcp_sockets("127.0.0.1:0")
+        port = tcp[0].getsockname()[1]
+        async with serving() as ledger:
+            with listening_socket(str(tmp_path / "s")) as unix:
+                listener = Listener(ledger.app, unix, None, tcp, tls)
+                await listener.start()
+                try:
+                    async with asyncio.timeout(TIMEOUT_S):
+                        stalled = [await _stalled(port, sent) for sent in STALLED]
+                        assert (await _healthy(port, context)).startswith(b"HTTP/1.1 200")
+                        # Each is cut off, whatever it has said so far.
+                        for reader, writer in stalled:
+                            assert b"HTTP" not in await _rest(reader)
+                            writer.close()
+                        assert (await _healthy(port, context)).startswith(b"HTTP/1.1 200")
+                finally:
+                    await listener.stop(5.0)
+
+    asyncio.run(main())
+
+
+STALLED = (b"", b"\x16", b"\x16\x03\x01\x02\x00\x01", b"GET / HT")
+
+
+async def _stalled(port: int, sent: Any) -> Any:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(sent)
+    return reader, writer
+
+
+async def _rest(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.read()
+    except ConnectionResetError:
+        return b""
+
+
+async def _healthy(port: int, context: ssl.SSLContext) -> bytes:
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", port, ssl=context, server_hostname="127.0.0.1"
+    )
+    writer.write(HEALTH)
+    answer = await reader.read()
+    writer.close()
+    return answer
 
 
 # -- certificates -------------------------------------------------------------------------------
