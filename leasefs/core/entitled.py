@@ -1,6 +1,7 @@
 """What an identity entitles to: sessions under its own name, and claims up to its priority.
 
-A session that no identity opened is that of a user who could edit the store as well; nothing of this is about it.
+Who could edit the store as well (the ledger's own user, root) needs no identity, and opens sessions for any agent; but
+those of a name that is an identity's are its sessions, whoever opened them.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
     from leasefs.core.state import State
 
 
-def check_opening(state: State, command: OpenSession) -> None:
-    """Raise Denied unless the identity that asks may have this session."""
-    if not command.identity:
-        return
-    identity = state.identities.get(command.identity)
+def identity_for(state: State, command: OpenSession) -> str:
+    """Whose session it will be; empty if no identity is called so. Raise Denied unless they may have it."""
+    name = command.identity or (command.agent if command.agent in state.identities else "")
+    if not name:
+        return ""
+    identity = state.identities.get(name)
     if identity is None or not identity.is_live:
-        raise revoked(command.identity, identity)
+        raise revoked(name, identity)
     if not identity.role.may(Role.AGENT):
         raise Denied(
             f"{identity.name} is an {identity.role}, and a session needs the role agent; an operator issues such an "
@@ -38,6 +40,7 @@ def check_opening(state: State, command: OpenSession) -> None:
             identity=identity.name,
             agent=command.agent,
         )
+    return name
 
 
 def check_claim(

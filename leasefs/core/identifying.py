@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasefs.core.records import Identity, replace
+from leasefs.core.roles import Role
 
 if TYPE_CHECKING:
     from leasefs.core import events as ev
@@ -17,8 +18,15 @@ TOKENS_KEPT = 8
 
 
 def agent_added(state: State, event: ev.AgentAdded, recorded: ev.Recorded) -> State:
-    """The ledger knows somebody."""
-    return known(state, event.identity)
+    """The ledger knows somebody; what is open under that name already is theirs from here on."""
+    identity = event.identity
+    if identity.role.may(Role.AGENT):
+        sessions = state.sessions.mutate()
+        for id_, session in state.sessions.items():
+            if session.agent == identity.name and not session.identity:
+                sessions[id_] = replace(session, identity=identity.name)
+        state = replace(state, sessions=sessions.finish())
+    return known(state, identity)
 
 
 def agent_rotated(state: State, event: ev.AgentRotated, recorded: ev.Recorded) -> State:

@@ -59,8 +59,8 @@ class Session(Struct, frozen=True):
 
     `process` identifies the process behind it (boot, pid namespace, pid, start time), empty if there is
     none. `answered` are its last requests that acted, `fenced` its last leases that ended against its will
-    with the reason, so that it can be told why (P10). `identity` is the one that opened it, which is the agent's own;
-    empty if a user did who needs none. `revoked_by` ended that: then the session may only give up what it holds.
+    with the reason, so that it can be told why (P10). `identity` is the one of the agent's name; empty
+    if there is none. `revoked_by` ended that: then the session may only give up what it holds.
     """
 
     id: str

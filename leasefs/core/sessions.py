@@ -44,15 +44,16 @@ def is_territory(text: str) -> bool:
 def open_session(draft: Draft, command: OpenSession) -> Decision:
     """Open a session unless the agent has a live one in this territory."""
     _check(command)
-    entitled.check_opening(draft.state, command)
+    identity = entitled.identity_for(draft.state, command)
     same = draft.state.sessions.get(command.session)
     if same is not None:
-        if same.secret_sha256 != command.secret_sha256 or same.identity != command.identity:
+        strange = command.identity and command.identity != same.identity
+        if strange or same.secret_sha256 != command.secret_sha256:
             raise Denied(f"session {command.session} exists and has another secret")
         session_of(draft.state, same.id)
         return draft.done(session_answer(same, draft.now_s))
     _clear_predecessor(draft, command)
-    ceilings.check_sessions(draft.state, command.identity, command.most_sessions)
+    ceilings.check_sessions(draft.state, identity, command.most_sessions)
     session = Session(
         id=command.session,
         secret_sha256=command.secret_sha256,
@@ -65,7 +66,7 @@ def open_session(draft: Draft, command: OpenSession) -> Decision:
         opened_at_s=draft.now_s,
         seen_at_s=draft.now_s,
         process=command.process,
-        identity=command.identity,
+        identity=identity,
     )
     draft.emit(SessionOpened(session))
     return draft.done(session_answer(session, draft.now_s))

@@ -120,10 +120,9 @@ def test_its_sessions_bear_its_name(ledger: LedgerDriver) -> None:
         assert not refused.events
     assert ledger.open("ci", identity="ci").error is None
     assert ledger.open("ci", identity="ci").error is None  # the same session
-    for identity in ("", "eye"):  # the same id and secret, and somebody else
-        stolen = ledger.open("ci", identity=identity)
-        assert stolen.error is not None
-        assert stolen.error.code == "denied"
+    stolen = ledger.open("ci", identity="eye")  # the same id and secret, and somebody else
+    assert stolen.error is not None
+    assert stolen.error.code == "denied"
     assert [one.identity for one in sessions(ledger.state, None, ledger.now_s)] == [
         "",
         "",
@@ -268,3 +267,30 @@ def test_a_name_can_be_issued_anew_and_the_former_session_makes_way(ledger: Ledg
         ("session-ci-two",),
         0.0,
     )
+
+
+def test_a_session_of_its_name_is_its_own_whoever_opens_it(
+    ledger: LedgerDriver, refused: Any
+) -> None:
+    """A mount of root, say, whose agent is an identity: its priority holds, and revoking it ends the mount's session."""
+    _add(ledger, "a", 1, priority=-20)  # has a session already
+    with refused("denied"):
+        ledger.claim("a", "x", priority=0)
+    assert ledger.claim("a", "x", priority=-20).state == "granted"
+    _add(ledger, "root-made", 2)
+    assert ledger.open("root-made").error is None
+    with refused("denied"):
+        ledger.claim("root-made", "y", priority=1)
+    assert [one.sessions for one in agents(ledger.state, ledger.now_s)] == [
+        ("session-a",),
+        ("session-root-made",),
+    ]
+    ledger.answered(RevokeAgent("op", "root-made"))
+    again = ledger.open("root-made", "-two")
+    assert again.error is not None
+    assert again.error.code == "denied"
+    assert "issues a new one" in again.error.message
+    _add(ledger, "root-made", 3)
+    assert ledger.open("root-made", "-two").error is None
+    _add(ledger, "b", 4, role=Role.OBSERVER)  # what it has open stays what it was
+    assert ledger.claim("b", "z", priority=HUMAN).state == "granted"
