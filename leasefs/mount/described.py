@@ -108,9 +108,12 @@ def _passed_on(ledgers: Document) -> Document:
         if operation is None:
             continue  # an older ledger; the mount answers what it answers
         operation.pop("security", None)
+        answers = operation["responses"]
+        # What is only passed on is answered with 200, however it was done.
+        answers.setdefault("200", next(answers[one] for one in answers if one.startswith("2")))
         for status, words in _REFUSED.items():
-            operation["responses"].setdefault(str(status), _refusal(words))
-        for answer in operation["responses"].values():
+            answers.setdefault(str(status), _refusal(words))
+        for answer in answers.values():
             links = answer.get("links", {})
             answer["links"] = {name: link for name, link in links.items() if name in kept}
         for parameter in operation.get("parameters", ()):

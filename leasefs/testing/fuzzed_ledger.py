@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
+from leasefs.core import tokens
 from leasefs.testing.ledger_process import SECRET, LedgerProcess
 from leasefs.testing.unix_requests import unix_session
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from leasefs.testing.api_fuzz import Case
 
 AGENTS = ("ann", "bob", "cat")
+IDENTITIES = {"fay": "agent", "olga": "observer", "opal": "operator"}
+"""Identities by name, with their roles; `token_of` is each one's token."""
 GLOBS = ("src/**", "src/a", "docs/*.md", "**", "src/*/x", "a[bc]d")
 _IDS_KEPT = 24
 _TERRITORY = "t"
@@ -39,6 +43,11 @@ class FuzzedLedger:
         self._ids: list[str] = ["L1"]
         for name in AGENTS:
             ledger.open_session(f"session-{name}", name)
+        for name, role in IDENTITIES.items():
+            token = token_of(name)
+            issued = {"token_id": tokens.id_of(token), "token_sha256": tokens.hashed(token)}
+            answer = ledger.ask("POST", "/v1/agents", {"agent": name, "role": role, **issued})
+            assert answer.status == 201, answer
         self._seq = self._get("/v1/status")["seq"]
 
     def season(self, case: Case, chance: random.Random) -> None:
@@ -53,9 +62,11 @@ class FuzzedLedger:
             case.query["territory"] = _TERRITORY
 
     def headers(self, chance: random.Random) -> dict[str, str]:
-        """As `api_fuzz.Target`: mostly an agent, else nobody or somebody who made a session up."""
+        """As `api_fuzz.Target`: mostly an agent's session, else an identity, nobody, or who made a secret up."""
         if chance.random() < 0.1:
             return {}
+        if chance.random() < 0.25:
+            return {"Authorization": f"Bearer {token_of(chance.choice([*IDENTITIES, 'nobody']))}"}
         name = chance.choice(AGENTS)
         secret = SECRET if chance.random() < 0.9 else "z" * 40
         return {"Authorization": f"Leasefs session-{name}:{secret}"}
@@ -63,6 +74,8 @@ class FuzzedLedger:
     def answered(self, case: Case, response: Response) -> None:
         """As `api_fuzz.Target`: events since the last request are those that it may have brought."""
         learn_ids(response, self._ids)
+        # One at a time: a second one is told to wait for the first.
+        assert response.status_code != 503 or case.path == "/v1/compactions", response.text
         page = self._get(f"/v1/events?after={self._seq}&limit=10000")
         self._seq = page["head"]
         types = {item["event"]["type"] for item in page["events"]}
@@ -83,13 +96,19 @@ class FuzzedLedger:
         if name == "session":
             return f"session-{chance.choice(AGENTS)}"
         if name == "identity":
-            return chance.choice(AGENTS)
+            return chance.choice([*AGENTS, *IDENTITIES])
         return chance.choice(self._ids)
 
     def _get(self, path: str) -> Any:  # noqa: ANN401 - whatever the ledger says
         answer = self.session.get(self.base_url + path, timeout=20)
         assert answer.status_code == 200, answer.text
         return answer.json()
+
+
+def token_of(name: str) -> str:
+    """What an identity of this name shows."""
+    digest = sha256(name.encode()).hexdigest()
+    return f"leasefs_{digest[:12]}_{digest}"
 
 
 def without_security(document: dict[str, Any]) -> dict[str, Any]:
