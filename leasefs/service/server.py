@@ -28,6 +28,7 @@ from leasefs import __version__
 from leasefs.client.log_events import Event, note
 from leasefs.client.supervisor import Supervisor
 from leasefs.core.commands import StartLedger
+from leasefs.core.exposition import gauge
 from leasefs.service import retention
 from leasefs.service.app import LedgerApp
 from leasefs.service.clock import ClockMark, LedgerClock, SystemClock, boot_identity, clock_after
@@ -266,6 +267,8 @@ class LedgerServer:
         meters.add(pulse.families)
         if ledger.directory:
             meters.add(partial(store_families, os.path.join(ledger.directory, STORE_FILE)))
+        first = "Number of the log's first event: those before it were compacted away."
+        meters.add(lambda: [gauge("leasefs_first_event", first, ledger.hub.base + 1)])
 
     async def _until_stop(self, background: list[asyncio.Task[None]], listener: Listener) -> None:
         """Return when it is time to stop; a background task that ends by itself is a fault of ours."""

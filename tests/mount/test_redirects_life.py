@@ -244,3 +244,23 @@ def test_doctor_says_what_a_dead_mount_still_carries(source: Path) -> None:
         assert f"warn    redirects {source}: left on the dead mount" in said
         assert f"{source}/build" in said
         assert closed(source / "build")
+
+
+@pytest.mark.usefixtures("world")
+def test_doctor_takes_a_dead_mount_away_with_what_it_carries(source: Path) -> None:
+    root = source.parent / "mount"
+    root.mkdir()
+    with agent_mount(str(source), str(root)) as other:
+        used_until_redirected(other, "build")
+        second = source.parent / "second"
+        second.mkdir()
+        config = MountConfig(str(source), str(second), "agent-08", "test")
+        dead = Agent(start_mount(config))
+        used_until_redirected(dead, "build")
+        dead.kill()
+        assert redirects_below(str(second))
+        assert f"fixed   mount {second}: unmounted, it was dead" in doctor("--fix")
+        assert top_at(str(second)) is None
+        assert not redirects_below(str(second))
+        assert (source / "build").is_dir()
+        assert redirects_below(other.root) == {"build"}
