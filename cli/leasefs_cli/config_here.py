@@ -10,6 +10,7 @@ from leasefs.client.config_report import Report
 from leasefs.client.find import find_mount
 from leasefs.core.errors import BadConfiguration, NotMounted
 from leasefs.core.setting import REPOSITORY
+from leasefs_cli.printing import tell
 from leasefs_cli.tree import find_root
 
 if TYPE_CHECKING:
@@ -28,6 +29,13 @@ def found_here(name: str) -> Found:
         if trouble.fatal and (trouble.line or not trouble.key or trouble.key == name):
             raise BadConfiguration(trouble.where, trouble.key, trouble.line, trouble.words)
     return report.found(name)
+
+
+def tell_strange_variables() -> None:
+    """Warn of variables that nobody reads: a mount's are written once, and not looked at again."""
+    for trouble in Report().troubles():
+        if not trouble.fatal:
+            tell(f"{trouble.where}: {trouble.words}")
 
 
 def _repository() -> ConfigFile | None:

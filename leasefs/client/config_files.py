@@ -1,7 +1,8 @@
 """The machine's and the user's files of settings: where they are, whether they are to be believed, and what they say.
 
 What such a file says is done with the rights of whoever reads it, so one that somebody else could have written is
-refused. Links are followed: what counts is whose the file is in the end.
+refused. Links are followed: what counts is whose the file is in the end. Whoever can write the directory that it lies in
+could put a link there, to a file of the reader's whose content came from elsewhere; so that is judged likewise.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ SYSTEM_FILE = "/etc/leasefs/config.toml"
 # Names another file in its place; "" for none. For trials, and for images that are put together elsewhere.
 SYSTEM_VARIABLE = "LEASEFS_CONFIG_SYSTEM"
 _LIMIT_BYTES = 1 << 16
+_BY_OTHERS = 0o022
 
 
 class ConfigFile(NamedTuple):
@@ -54,8 +56,9 @@ def system_path() -> str:
 
 
 def user_path() -> str:
-    """Where this user's settings are."""
-    return os.path.join(config_home(), "leasefs", "config.toml")
+    """Where this user's settings are, "" if the user has no home."""
+    path = os.path.join(config_home(), "leasefs", "config.toml")
+    return path if os.path.isabs(path) else ""
 
 
 def read_config_file(place: str, path: str) -> ConfigFile:
@@ -108,12 +111,24 @@ def _unfit(found: os.stat_result, path: str) -> str:
     if found.st_uid not in {0, own}:
         whose = f"you (uid {own})" if own else "root"
         return f"belongs to uid {found.st_uid}, not to {whose}, so it is not believed; chown {own} {path}"
-    if found.st_mode & 0o022:
+    if found.st_mode & _BY_OTHERS:
         mode = stat.S_IMODE(found.st_mode)
         return (
             f"can be written by others (mode {mode:04o}), so it is not believed; chmod go-w {path}"
         )
-    return ""
+    return _unfit_directory(path, own) or _unfit_directory(os.path.realpath(path), own)
+
+
+def _unfit_directory(path: str, own: int) -> str:
+    directory = os.path.dirname(path)
+    found = os.stat(directory)
+    if found.st_uid in {0, own} and not found.st_mode & _BY_OTHERS:
+        return ""
+    mode = stat.S_IMODE(found.st_mode)
+    return (
+        f"lies in {directory}, which others can write (uid {found.st_uid}, mode {mode:04o}), so it is not believed; "
+        f"chown {own} {directory} && chmod go-w {directory}"
+    )
 
 
 def own_files() -> tuple[ConfigFile, ConfigFile]:

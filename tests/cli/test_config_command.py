@@ -131,6 +131,23 @@ def test_a_strange_variable_alone_stops_nothing(here: Any, monkeypatch: pytest.M
     assert here("config", "get", "agent.name").code == 0
 
 
+def test_what_runs_on_says_which_variable_nobody_reads(
+    here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mount's variables stand in a file that is written once."""
+    monkeypatch.setenv("LEASEFS_UNLEASED_POLCY", "claim")
+    about = {"mountpoint": "/m", "source": "/m", "agent": "a", "harness": "h"}
+    monkeypatch.setattr("leasefs_cli.commands.mount.start_mount", lambda _: about)
+    monkeypatch.setattr("leasefs.service.server.serve", lambda *_: None)
+    for words in (("mount", str(tmp_path)), ("ledger", "serve")):
+        ran = here(*words)
+        assert ran.code == 0
+        assert (
+            "LEASEFS_UNLEASED_POLCY: no setting has this variable; did you mean LEASEFS_UNLEASED_POLICY?"
+            in ran.err
+        )
+
+
 @pytest.mark.parametrize(
     "words",
     [

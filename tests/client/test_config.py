@@ -284,6 +284,33 @@ def test_a_file_that_others_can_write_is_not_believed(world: World, mode: int) -
     assert config.seconds("claim.ttl_s") == 61.0
 
 
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o1777])
+def test_a_file_in_a_directory_of_others_is_not_believed(world: World, mode: int) -> None:
+    """A link there could lead to any file of one's own, such as one that a clone brought along."""
+    path = user_says("[claim]\nttl_s = 61\n")
+    path.parent.chmod(mode)
+    assert f"lies in {path.parent}, which others can write" in problem_of(USER, path)
+    path.parent.chmod(0o700)
+    assert read_config_file(USER, str(path)).problems == ()
+    elsewhere = Path(world.root, "elsewhere")
+    elsewhere.mkdir()
+    elsewhere.chmod(mode)
+    path.rename(elsewhere / "config.toml")
+    path.symlink_to(elsewhere / "config.toml")
+    assert f"lies in {elsewhere}, which others can write" in problem_of(USER, path)
+
+
+def test_who_has_no_home_has_no_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", _nobody)
+    assert user_path() == ""
+    assert config.text("agent.name") == ""
+
+
+def _nobody(_: int) -> None:
+    raise KeyError
+
+
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to another user")
 def test_a_file_of_another_user_is_not_believed(world: World) -> None:

@@ -107,7 +107,9 @@ def command(
     from leasefs.service.server import Options, serve
     from leasefs.service.tcp_options import TcpOptions
     from leasefs.store.errors import StoreError, StoreLocked
+    from leasefs_cli.config_here import tell_strange_variables
 
+    tell_strange_variables()
     log_as("leasefs-ledger", level=log_level, how=log_format)
     try:
         passed = passed_sockets()

@@ -15,6 +15,7 @@ from leasefs.core.unleased_policy import MAX_WAIT_S, WORDS
 from leasefs.mount.launch import MountConfig, start_mount
 from leasefs.mount.mountinfo import top_at
 from leasefs_cli.asking_a_mount import ask, registered_daemon
+from leasefs_cli.config_here import tell_strange_variables
 from leasefs_cli.detaching import cut_off
 from leasefs_cli.durations import Duration
 from leasefs_cli.exit_codes import DONE, UNEXPECTED
@@ -177,6 +178,7 @@ def command(
             "log.format": log_format,
         },
     )
+    tell_strange_variables()
     _refuse_silent(wanted.mountpoint)
     if foreground:
         return _stay(wanted, as_json=as_json)
