@@ -1,4 +1,7 @@
-"""Who acts as operator, and on which territory: of the mount here, else of the ledger and the repository here."""
+"""Who acts as operator, and on which territory: of the mount here, else of the ledger and the repository here.
+
+The ledger is asked by whoever decides, also inside a mount: to the ledger its daemon is the agent whose mount it is.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from leasefs_cli.place import mount_near, view
 
 if TYPE_CHECKING:
     from leasefs.client.blocking import Link
+    from leasefs.client.find import MountFound
     from leasefs.client.understand import Roots
 
 
@@ -35,11 +39,23 @@ class Governed(NamedTuple):
 def operator_here() -> Operator:
     """For what names a lease: nothing need be known of where the shell stands."""
     found = mount_near()
-    if found is not None:
-        return Operator(MountLink(found), found.agent)
+    return Operator(_ledger_of(found), found.agent if found else configured_agent())
+
+
+def holder_here() -> Link | None:
+    """The way of whoever delegated something, through the mount here; None if there is no mount."""
+    found = mount_near()
+    return None if found is None else MountLink(found)
+
+
+def _ledger_of(found: MountFound | None) -> Link:
+    if found is not None and found.ledger:
+        from leasefs.client.blocking import Link
+
+        return Link(found.ledger)
     from leasefs.client.embedded import ledger_link
 
-    return Operator(ledger_link(), configured_agent())
+    return ledger_link()
 
 
 def lease_id(name: str) -> str:
@@ -59,4 +75,5 @@ def governed_here() -> Governed:
             f"{os.getcwd()} is in no repository and no mount, so there is no territory to decide for; go to one"
         )
     name = seen.mount.agent if seen.mount else configured_agent()
-    return Governed(seen.link, name, seen.territory, seen.roots)
+    link = _ledger_of(seen.mount) if seen.mount else seen.link
+    return Governed(link, name, seen.territory, seen.roots)

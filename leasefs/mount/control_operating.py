@@ -14,6 +14,8 @@ from leasefs.client import api
 from leasefs.core.errors import Denied
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from leasefs.mount.control_http import Request
 
 _OF_A_LEASE = frozenset({"revoke", "recall", "hold"})
@@ -35,15 +37,31 @@ def is_operating(method: str, parts: list[str]) -> bool:
     return False
 
 
+async def operate(request: Request, forward: Callable[[api.Call], Awaitable[api.Body]]) -> api.Body:
+    """Pass it on, and say what the ledger answers.
+
+    To the ledger the mount may be an agent's identity, and no operator; what it has delegated it may have back as holder.
+    """
+    call = passed_on(request)
+    try:
+        return await forward(call)
+    except Denied:
+        if call.needs_session or not request.path.endswith("/recall"):
+            raise
+    return await forward(_as_holder(request))
+
+
 def passed_on(request: Request) -> api.Call:
     """The request as the daemon may make it. Raises Denied."""
     own = request.peer.uid in {0, os.geteuid()}
     body: dict[str, Any] = dict(request.body or {})
     if not own and request.path.endswith("/recall"):
-        body.pop("by", None)
-        return api.Call("POST", request.path, body, needs_session=True)
+        return _as_holder(request)
     if not own:
-        raise Denied("only the mount's own user may act as operator through it")
+        raise Denied(
+            "only the mount's own user may act as operator through it; ask the ledger yourself, as an operator that it knows "
+            "(`leasefs agent whoami`)"
+        )
     if request.method == "DELETE":
         by = request.query.get("by") or _user_name(request.peer.uid)
         key = request.query.get("key")
@@ -52,6 +70,11 @@ def passed_on(request: Request) -> api.Call:
         return api.Call(request.method, request.target, body)
     body["by"] = str(body.get("by") or _user_name(request.peer.uid))
     return api.Call(request.method, request.target, body)
+
+
+def _as_holder(request: Request) -> api.Call:
+    body = {name: value for name, value in (request.body or {}).items() if name != "by"}
+    return api.Call("POST", request.path, body, needs_session=True)
 
 
 def _user_name(uid: int) -> str:

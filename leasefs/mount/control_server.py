@@ -26,7 +26,7 @@ from leasefs.core.errors import (
 from leasefs.mount import monitored
 from leasefs.mount.control_files import all_refusals, lease_facts
 from leasefs.mount.control_http import Answer, Request, Streaming, Told, TooLarge
-from leasefs.mount.control_operating import is_operating, passed_on
+from leasefs.mount.control_operating import is_operating, operate
 from leasefs.mount.giving_back import GivingBack, Wanted
 from leasefs.mount.recall_words import recall_facts
 from leasefs.mount.using import Using
@@ -162,7 +162,7 @@ class ControlServer:
     async def _handle(self, request: Request) -> Answer:
         parts = request.path.removeprefix("/v1/").split("/")
         if is_operating(request.method, parts):
-            return 200, await self._forward(passed_on(request))
+            return 200, await operate(request, self._forward)
         match parts:
             case ["mount", *rest]:
                 return await self._mount(request, "/".join(rest))

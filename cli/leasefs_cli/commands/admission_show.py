@@ -5,6 +5,7 @@ from __future__ import annotations
 from leasefs.client import api_scheduling
 from leasefs_cli.admission_rows import say_admission
 from leasefs_cli.operating import governed_here
+from leasefs_cli.place import view
 from leasefs_cli.printing import say_json
 from leasefs_cli.teaching import json_option, teaching_command
 
@@ -19,8 +20,8 @@ from leasefs_cli.teaching import json_option, teaching_command
 @json_option
 def command(as_json: bool) -> None:
     """Show the limits of the territory here, and how much of them is used."""
-    here = governed_here()
-    answer = here.link.send(api_scheduling.admission(here.territory))
+    territory = governed_here().territory
+    answer = view().link.send(api_scheduling.admission(territory))
     if as_json:
         say_json(answer)
     else:

@@ -6,7 +6,7 @@ import click
 
 from leasefs.client import api_agents
 from leasefs.core.roles import Role
-from leasefs_cli.agents_place import ledger_here, on_behalf
+from leasefs_cli.operating import operator_here
 from leasefs_cli.printing import tell
 from leasefs_cli.priorities import Priority
 from leasefs_cli.teaching import json_option, teaching_command
@@ -65,7 +65,7 @@ def command(
 
     Give the token to who it is for, as a file that only they can read; LEASEFS_TOKEN_FILE names it to leasefs.
     """
-    link, by = ledger_here(), on_behalf()
+    link, by = operator_here()
     issue(
         lambda token: link.send(
             api_agents.add_agent(name, token, role=role, user=user, priority=priority, by=by)

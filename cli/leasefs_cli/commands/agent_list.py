@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasefs.client import api_agents
 from leasefs_cli.agent_rows import say_agents
-from leasefs_cli.agents_place import ledger_here
+from leasefs_cli.operating import operator_here
 from leasefs_cli.printing import say_json
 from leasefs_cli.teaching import json_option, teaching_command
 
@@ -25,7 +25,7 @@ def command(as_json: bool) -> None:
 
     Revoked ones are listed until their name is issued anew. No token is shown: nobody has them but their owners.
     """
-    agents = ledger_here().send(api_agents.agents())["agents"]
+    agents = operator_here().link.send(api_agents.agents())["agents"]
     if as_json:
         say_json({"agents": agents})
     else:

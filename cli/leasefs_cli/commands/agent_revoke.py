@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from leasefs.client import api_agents
-from leasefs_cli.agents_place import ledger_here, on_behalf
+from leasefs_cli.operating import operator_here
 from leasefs_cli.printing import say, say_json
 from leasefs_cli.teaching import json_option, teaching_command
 
@@ -26,7 +26,8 @@ def command(name: str, as_json: bool) -> None:
     uncommitted in a rescue first; its ground is free once it has heard of it, at the latest when the leases would have
     expired. Revoking what is revoked already is no failure.
     """
-    answer = ledger_here().send(api_agents.revoke_agent(name, by=on_behalf()))
+    link, by = operator_here()
+    answer = link.send(api_agents.revoke_agent(name, by=by))
     if as_json:
         say_json(answer)
     else:

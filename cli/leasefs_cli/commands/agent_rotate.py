@@ -6,8 +6,8 @@ import click
 
 from leasefs.client import api_agents
 from leasefs.core.roles import MAX_GRACE_S
-from leasefs_cli.agents_place import ledger_here, on_behalf
 from leasefs_cli.durations import Duration, in_words
+from leasefs_cli.operating import operator_here
 from leasefs_cli.printing import tell
 from leasefs_cli.teaching import json_option, teaching_command
 from leasefs_cli.token_out import issue
@@ -44,7 +44,7 @@ def command(name: str, grace_s: float, token_file: str | None, as_json: bool) ->
     Sessions that it has open go on. If somebody else may have had the former token, `leasefs agent revoke` it instead and
     add it anew: that ends those sessions as well.
     """
-    link, by = ledger_here(), on_behalf()
+    link, by = operator_here()
     issue(
         lambda token: link.send(api_agents.rotate_agent(name, token, grace_s=grace_s, by=by)),
         token_file,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasefs.client import api_agents
-from leasefs_cli.agents_place import ledger_here
+from leasefs_cli.operating import operator_here
 from leasefs_cli.printing import say_fields, say_json
 from leasefs_cli.priorities import name_of
 from leasefs_cli.teaching import json_option, teaching_command
@@ -22,7 +22,7 @@ def command(as_json: bool) -> None:
 
     Fails (9) if it does not know you, and says how it would.
     """
-    link = ledger_here()
+    link = operator_here().link
     answer = link.send(api_agents.whoami())
     if as_json:
         say_json({**answer, "ledger": link.address.url})
