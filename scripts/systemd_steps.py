@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from systemd_container import install_wheels
+from systemd_other_hosts import other_hosts
 from systemd_played import AGENTS, IN_PLACE, SOURCE, TREE, WORKSPACE, Played
 
 if TYPE_CHECKING:
@@ -367,6 +368,7 @@ class Trial(Played):
             self.restart_ledger,
             self.restart_mount,
             self.configure,
+            lambda: other_hosts(self, self._system),
             self.kill_mounts,
             self.hang,
             self.stop_while_busy,
