@@ -32,7 +32,12 @@ class EventLog:
             tell = _TELLERS.get(record.type)
             if tell is None:
                 continue
-            event, level, words, facts = tell(record.event)
+            try:
+                event, level, words, facts = tell(record.event)
+            except Exception:
+                # The event is durable; a ledger does not end because it cannot find words for it.
+                _log.exception("event %d (%s) cannot be told", record.seq, record.type)
+                continue
             if not _log.isEnabledFor(level):
                 continue
             whose = {"seq": record.seq, "territory": record.territory, "session": record.session}
@@ -109,6 +114,9 @@ def _writes_refused(event: ev.WritesRefused) -> Told:
 
 
 def _foreign_writes(event: ev.ForeignWrites) -> Told:
+    if not event.changes:
+        words = f"events of {event.agent}'s tree were lost: it was looked through, and nothing had changed"
+        return _told(Event.FOREIGN_WRITE, words, count=0, how=event.how.value, seen_by=event.agent)
     first, count = event.changes[0], len(event.changes)
     more = f" and {count - 1} more" if count > 1 else ""
     held = f", held by {first.holder.agent}" if first.holder else ""

@@ -16,6 +16,7 @@ import pytest
 from leasefs.client.log_events import Event
 from leasefs.client.log_lines import JsonLines
 from leasefs.core.events import AnyEvent
+from leasefs.service import event_log
 from leasefs.service.event_log import EventLog
 
 if TYPE_CHECKING:
@@ -115,3 +116,41 @@ def test_the_servers_own_messages_have_fields_and_a_level(tmp_path: Path) -> Non
     assert [one["event"] for one in said] == ["serving", "stopped"]
     assert said[0]["level"] == "info"
     assert Event.SERVING.word == "serving"
+
+
+def test_a_report_of_lost_events_without_a_change_is_told(
+    serving: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The kernel dropped events, and nothing was found different: the ledger goes on, and says so."""
+
+    async def main() -> None:
+        async with serving() as ledger:
+            ledger.writer.listen(EventLog().heard)
+            ada = await ledger.agent("ada")
+            body = {"tree": "t-1", "changes": [], "events_lost": True}
+            assert (await ada.ask("POST", "/v1/foreign-writes", body)).status == 200
+            assert (await ada.ask("POST", "/v1/leases", {"key": "k", "globs": ["a"]})).status == 201
+
+    with caplog.at_level(logging.INFO, "leasefs"):
+        asyncio.run(main())
+    assert "events of ada's tree were lost" in caplog.text
+
+
+def test_an_event_without_words_ends_nothing(
+    serving: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(event: object) -> Any:
+        raise IndexError(event)
+
+    monkeypatch.setitem(event_log._TELLERS, "granted", fails)
+
+    async def main() -> None:
+        async with serving() as ledger:
+            ledger.writer.listen(EventLog().heard)
+            ada = await ledger.agent("ada")
+            for key in ("1", "2"):
+                body = {"key": key, "globs": [key]}
+                assert (await ada.ask("POST", "/v1/leases", body)).status == 201
+
+    asyncio.run(main())
+    assert "(granted) cannot be told" in caplog.text
