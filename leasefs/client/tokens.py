@@ -101,7 +101,12 @@ def _places(address: Address) -> list[str]:
 
 
 def _is_own_ledger(address: Address) -> bool:
-    return bool(address.socket_path) and address.socket_path == paths.ledger_socket()
+    if not address.socket_path:
+        return False
+    try:
+        return address.socket_path == paths.ledger_socket()
+    except Denied:
+        return False  # a user who can have no state directory has no ledger in it
 
 
 def _read(address: Address) -> str:
