@@ -34,7 +34,7 @@ class EventLog:
                 continue
             try:
                 event, level, words, facts = tell(record.event)
-            except Exception:
+            except Exception:  # noqa: BLE001 -- logged
                 # The event is durable; a ledger does not end because it cannot find words for it.
                 _log.exception("event %d (%s) cannot be told", record.seq, record.type)
                 continue
