@@ -133,7 +133,7 @@ def asked_as(uid: int, call: api.Call, url: str) -> str:
         os.setgroups([])
         os.setuid(uid)
         try:
-            said = str(Link(url).send(call).get("state"))
+            said = str(Link(url, is_ledger=False).send(call).get("state"))
         except LeasefsError as error:
             said = f"{type(error).__name__}: {error.message}"
         os.write(write_end, said.encode())
