@@ -87,15 +87,23 @@ class TcpDoor:
                 _log.warning("cannot accept: %s", error)
                 await asyncio.sleep(_PAUSE_S)
                 continue
-            place = self._limiter.enter(client_of_address(peer[0]))
-            if place is None or len(self._handshakes) >= self._room():
+            try:
+                self._begin(connection, peer[0])
+            except Exception:  # noqa: BLE001 -- logged; one connection fails, not the door
+                _log.exception("letting in somebody from %s failed", peer[0])
                 connection.close()
-                if place is not None:
-                    place.leave()
-                continue
-            task = asyncio.create_task(self._let_in(connection, peer[0], place))
-            self._handshakes.add(task)
-            task.add_done_callback(partial(self._is_through, place))
+
+    def _begin(self, connection: socket.socket, address: str) -> None:
+        """Begin the handshake, if there is room for one more."""
+        place = self._limiter.enter(client_of_address(address))
+        if place is None or len(self._handshakes) >= self._room():
+            connection.close()
+            if place is not None:
+                place.leave()
+            return
+        task = asyncio.create_task(self._let_in(connection, address, place))
+        self._handshakes.add(task)
+        task.add_done_callback(partial(self._is_through, place))
 
     def _is_through(self, place: Place, task: asyncio.Task[None]) -> None:
         """The handshake is over: on success the protocol keeps the place."""

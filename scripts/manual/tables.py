@@ -42,6 +42,13 @@ FILES = (
     (".leasefs.toml", "In a repository: its settings."),
     ("$XDG_CONFIG_HOME/leasefs/config.toml", "The user's settings; usually below `~/.config`."),
     ("/etc/leasefs/config.toml", "The machine's settings."),
+    (
+        "$XDG_CONFIG_HOME/leasefs/tokens/",
+        (
+            "The user's tokens for ledgers of other hosts, each in a file named `HOST:PORT` or `HOST`, of mode 0600; see "
+            "`LEASEFS_TOKEN_FILE`."
+        ),
+    ),
     ("$XDG_STATE_HOME/leasefs/ledger/", "The log of the user's own ledger."),
     ("$XDG_STATE_HOME/leasefs/ledger.log", "What that ledger has to report."),
     ("$XDG_STATE_HOME/leasefs/cli-errors.log", "Traces of unexpected failures."),
