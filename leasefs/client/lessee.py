@@ -72,6 +72,11 @@ class Lessee:
         self._clock = clock
         self._trust = Trust(self._changed)
         self._uses = Uses(lambda: self._heartbeats.wake(), clock.now_s)
+        # Each change asks for these, so whoever has them answers: CLOCK_BOOTTIME seconds, on which trust ends;
+        # a change was made under a lease just now; a handle that was open for writing is closed.
+        self.now_s: Callable[[], float] = clock.now_s
+        self.wrote: Callable[[int], None] = self._uses.wrote
+        self.writer_closed: Callable[[int], None] = self._uses.end
         self.recalls = Recalls(self._trust, clock.now_s, self._wake)
         self.delegations = Delegations(
             self.session, identity.territory, self._trust, self._send, self._wake
@@ -141,21 +146,9 @@ class Lessee:
         """What is held now."""
         return self._trust.view
 
-    def now_s(self) -> float:
-        """CLOCK_BOOTTIME seconds, on which trust ends."""
-        return self._clock.now_s()
-
     def writer_opened(self, token: int, path: bytes, pid: int) -> int:
         """A handle is open for writing under this lease (P4)."""
         return self._uses.begin(token, pid, path)
-
-    def writer_closed(self, use_id: int) -> None:
-        """That handle is closed."""
-        self._uses.end(use_id)
-
-    def wrote(self, token: int) -> None:
-        """A change was made under this lease just now."""
-        self._uses.wrote(token)
 
     async def revalidate(self) -> None:
         """Ask the ledger about every lapsed lease; returns after 2 s at most."""

@@ -125,12 +125,12 @@ class ChangeLog:
         self.covered = False
 
     def _note(self, path: bytes) -> None:
-        if path.startswith(b".git/") or path == _GIT:
-            return  # git does not ask for its own directory
         if not path:
             self.everything()
             return
         if b"\\" in path or b"~" in path or b".g" in path.lower() or not path.isascii():
+            if path.startswith(b".git/") or path == _GIT:
+                return  # git does not ask for its own directory
             visible = _visible(path)
             if visible is None:
                 self.everything()

@@ -70,29 +70,36 @@ class Known:
 
     def get(self, name: bytes) -> State | None:
         """What was there, or None if nothing was."""
-        known = self._loose().get(name)
+        self.used = True
+        names = self._names
+        known = (self._loosened() if names is None else names).get(name)
         return _parse(known) if isinstance(known, bytes) else known
 
     def put(self, name: bytes, state: State) -> None:
         """This is there now."""
-        self._loose()[name] = state
+        self.used = True
+        names = self._names
+        (self._loosened() if names is None else names)[name] = state
 
     def drop(self, name: bytes) -> None:
         """Nothing is there now."""
-        self._loose().pop(name, None)
+        self.used = True
+        names = self._names
+        (self._loosened() if names is None else names).pop(name, None)
 
     def items(self) -> list[tuple[bytes, State]]:
         """All names and what was there."""
-        names = self._loose().items()
-        return [(n, _parse(known) if isinstance(known, bytes) else known) for n, known in names]
-
-    def _loose(self) -> dict[bytes, State | bytes]:
         self.used = True
-        if self._names is None:
-            parts = (part.partition(b"/") for part in self._text.split(b"\0")[:-1])
-            self._names = {name: state for name, _, state in parts}
-            self._text = b""
-        return self._names
+        names = self._loosened() if self._names is None else self._names
+        return [
+            (n, _parse(known) if isinstance(known, bytes) else known) for n, known in names.items()
+        ]
+
+    def _loosened(self) -> dict[bytes, State | bytes]:
+        parts = (part.partition(b"/") for part in self._text.split(b"\0")[:-1])
+        names: dict[bytes, State | bytes] = {name: state for name, _, state in parts}
+        self._names, self._text = names, b""
+        return names
 
     @property
     def is_packed(self) -> bool:

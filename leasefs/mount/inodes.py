@@ -312,9 +312,14 @@ class Inodes:
         node = self._nodes.get(number)
         if node is None:
             return []
-        node.lookups = max(0, node.lookups - lookups)
-        if node.lookups or node.children:
+        left = node.lookups - lookups
+        node.lookups = max(0, left)
+        if left > 0 or node.children:
             return []
+        if node.parent is None and node is not self.root:
+            # It lost its name before, as what was removed has.
+            self._drop(node)
+            return [node]
         gone: list[Node] = []
         waiting = [node]
         while waiting:
@@ -324,10 +329,13 @@ class Inodes:
             for parent, name in node.names():
                 waiting.append(parent)
                 self.lose_name(node, parent, name)
-            del self._nodes[node.number]
-            self._drop_key(node)
+            self._drop(node)
             gone.append(node)
         return gone
+
+    def _drop(self, node: Node) -> None:
+        del self._nodes[node.number]
+        self._drop_key(node)
 
     def drop_unknown(self, node: Node) -> list[Node]:
         """Drop a node that was learnt on the way but never told to the kernel."""

@@ -226,27 +226,28 @@ class IntentLog:
     def _note(
         self, path: bytes, kind: str, lease: str, token: int, pid: int, other: bytes = b""
     ) -> Note:
+        wall_s = self.wall_s()
+        last_pid, program, until_s = self._last_program
+        if pid != last_pid or wall_s > until_s:
+            # What the process runs; asked once for what it does in a row.
+            program = program_name(pid) if pid else ""
+            self._last_program = pid, program, wall_s + _SAME_PROGRAM_S
         return {
             "path": text(path),
             "kind": kind,
-            "other": text(other),
+            "other": text(other) if other else "",
             "lease": lease,
             "token": token,
             "pid": pid,
-            "program": self._program(pid),
-            "wall_s": self.wall_s(),
+            "program": program,
+            "wall_s": wall_s,
         }
-
-    def _program(self, pid: int) -> str:
-        """What the process runs; asked once for what it does in a row."""
-        if pid != self._last_program[0] or self.wall_s() > self._last_program[2]:
-            name = program_name(pid) if pid else ""
-            self._last_program = pid, name, self.wall_s() + _SAME_PROGRAM_S
-        return self._last_program[1]
 
     def wall_s(self) -> float:
         """Seconds since 1970 that never go back, or what is seen later would look older than what it settles."""
-        self._latest_wall_s = max(self._latest_wall_s, self._read_wall_s())
+        now_s = self._read_wall_s()
+        if now_s > self._latest_wall_s:
+            self._latest_wall_s = now_s
         return self._latest_wall_s
 
     def follow(self, turn: Callable[[], int]) -> None:

@@ -16,7 +16,7 @@ import stat
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from leasefs.client.paths import private_dir, state_dir
-from leasefs.mount.journal_lines import Note, read_line, to_line
+from leasefs.mount.journal_lines import Note, read_line, to_line, to_note_line
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -94,7 +94,7 @@ class Journal:
             OSError: it is not on disk, and so the change must not be made (ENOSPC, EIO).
         """
         number = self._next
-        self._write({"n": number, **note})
+        self._write(to_note_line(number, note))
         self._unanswered[number] = note
         self._tokens.add(note["token"])
         self._next += 1
@@ -103,7 +103,7 @@ class Journal:
     def look_after(self, token: int) -> None:
         """Write that what was changed under this lease of a dead mount is ours to look after. Raises OSError."""
         if token not in self._tokens:
-            self._write({"tokens": [token]})
+            self._write(to_line({"tokens": [token]}))
             self._tokens.add(token)
 
     @property
@@ -137,7 +137,7 @@ class Journal:
         if self._size_bytes >= self._cut_from_bytes:
             self._cut()
         else:
-            self._write({"answered": number})
+            self._write(to_line({"answered": number}))
 
     def sync(self) -> None:
         """Bring it to the disk itself; blocks."""
@@ -149,8 +149,7 @@ class Journal:
             os.unlink(self._path)
         os.close(self._fd)
 
-    def _write(self, line: Note) -> None:
-        raw = to_line(line)
+    def _write(self, raw: bytes) -> None:
         done = os.write(self._fd, raw)
         self._size_bytes += done
         if done < len(raw):

@@ -31,6 +31,8 @@ RENAME_EXCHANGE = 2
 
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: a FIFO that was swapped in must not stop the daemon; no effect on files.
+_FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 NO_MORE = frozenset({errno.EMFILE, errno.ENFILE})
 # A name or a directory on the way to it is gone, or something else took its place.
@@ -153,7 +155,8 @@ class Lower:
     def forget(self, node: Node) -> None:
         """Close what is held open for a node that is gone."""
         self._lay_at.pop(node, None)
-        self.retries.forget(node)
+        if self.retries.held:
+            self.retries.forget(node)
         if node in self._directories:
             self._let_go(node)
         if node.orphan_fd >= 0:
@@ -323,8 +326,7 @@ class Lower:
         Raises:
             OSError: ESTALE if the name leads elsewhere, ENFILE if too many are open.
         """
-        # O_NONBLOCK: a FIFO that was swapped in must not stop the daemon; no effect on files.
-        flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+        flags |= _FILE
         if node.orphan_fd >= 0:
             fd = reopen(node.orphan_fd, flags)
             return self.for_a_handle(fd), os.fstat(fd)

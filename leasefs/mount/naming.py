@@ -151,10 +151,11 @@ def _take(
     tree: Tree, op: Op, place: tuple[int, bytes], call: Callable[..., None], caller: Caller
 ) -> None:
     parent, name = tree.directory(*place, op, caller.pid), place[1]
-    found = tree.lower.lstat(parent, name)
+    parent_fd = tree.lower.directory(parent)
+    found = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
     target = tree.target(parent, name, found)
     allowed = tree.gate.admit(op, (target,), caller.pid)
-    take = partial(call, name, dir_fd=tree.lower.directory(parent))
+    take = partial(call, name, dir_fd=parent_fd)
     node = keep_while(take, tree, parent, name, found)
     tree.removed(parent, name, node)
     tree.companions.gone(target.path)

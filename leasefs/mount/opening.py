@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # after the check, O_DIRECT would need aligned buffers, and appends are made by each write, since a
 # mapping written through the same descriptor has to land where it belongs (pwrite(2), BUGS).
 _PASSED_ON = os.O_ACCMODE | os.O_SYNC | os.O_DSYNC | os.O_NOATIME
+_ANEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 # Asking what ground a path is at each write would cost a build a third of its speed; what git ignores
 # and tracks is itself looked at once in a second only.
@@ -223,7 +224,7 @@ def _create(
     tree: Tree, parent: Node, name: bytes, mode: int, flags: int, caller: Caller
 ) -> tuple[int, os.stat_result]:
     directory = tree.lower.directory(parent)
-    ours = flags & _PASSED_ON | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    ours = flags & _PASSED_ON | _ANEW
     permissions = tree.owner.mode_for(caller, mode)
     umask = os.umask(caller.umask)
     try:

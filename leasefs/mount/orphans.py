@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from leasefs.mount.lower import NO_MORE
 
+_PIN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -40,9 +42,8 @@ def keep_while(
 
 
 def _pinned(tree: Tree, parent: Node, name: bytes) -> int:
-    flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        fd = os.open(name, flags, dir_fd=tree.lower.directory(parent))
+        fd = os.open(name, _PIN, dir_fd=tree.lower.directory(parent))
         return tree.lower.for_a_handle(fd)
     except OSError as error:
         if error.errno in NO_MORE:

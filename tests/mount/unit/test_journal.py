@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from leasefs.mount import journal
 from leasefs.mount.journal import Header, Journal, dead_journals, remove_drafts, untold_of_others
+from leasefs.mount.journal_lines import to_note_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,6 +110,25 @@ def test_a_full_disk_refuses_the_change_and_leaves_the_journal_whole(
     live.note({"path": "after", "token": 7})
     _abandon(live)
     assert _left(tmp_path) == [[{"path": "before", "token": 7}, {"path": "after", "token": 7}]]
+
+
+_TEXT = st.text(st.characters(exclude_categories=())) | st.text('a"\\\n\udcff\u2028/')
+
+
+@given(
+    st.integers(0),
+    st.fixed_dictionaries(
+        dict.fromkeys(("path", "kind", "other", "lease"), _TEXT)
+        | {"token": st.integers(0), "pid": st.integers(0), "program": _TEXT}
+        | {"wall_s": st.floats(allow_nan=False, allow_infinity=False)},
+        optional=dict.fromkeys(("agent", "harness"), _TEXT),
+    ),
+)
+def test_the_line_of_a_note_is_json_as_any_other(number: int, note: dict[str, Any]) -> None:
+    line = to_note_line(number, note)
+    assert json.loads(line) == {"n": number, **note}
+    assert line.isascii()
+    assert line.index(b"\n") == len(line) - 1
 
 
 def test_names_that_are_not_utf_8_come_back(tmp_path: Path) -> None:
