@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 US = protocol.ours(protocol.MOUNT)
 MAX_BODY_BYTES = 1 << 20
+HEAD_LIMIT_BYTES = 64 * 1024
 # A request that does not come to its end, and a connection without one, are not waited for longer.
 REQUEST_TIMEOUT_S = 30.0
 CONNECTIONS = 256
@@ -122,7 +123,7 @@ class _Conversation:
         self._handler = handler
         self._refusal = refusal
         self._peer = peer_of(stream.socket)
-        self._http = h11.Connection(h11.SERVER)
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_LIMIT_BYTES)
         self._method = ""
 
     async def run(self) -> None:
@@ -160,7 +161,7 @@ class _Conversation:
                 await self._tell(answer)
                 return
             if isinstance(answer, Text):
-                await self._say_bytes(200, answer.text.encode(), answer.content_type)
+                await self._say_bytes(200, answer.text.encode(), answer.content_type, [])
                 return
             if not isinstance(answer, Streaming):
                 await self._say(*answer)
@@ -220,13 +221,17 @@ class _Conversation:
             await self._say(hint if 400 <= hint < 500 else status, body)
 
     async def _say(self, status: int, body: dict[str, Any]) -> None:
-        await self._say_bytes(status, json.dumps(body).encode(), "application/json")
+        more = _allowed(body) if status == 405 else []
+        await self._say_bytes(status, json.dumps(body).encode(), "application/json", more)
 
-    async def _say_bytes(self, status: int, data: bytes, content_type: str) -> None:
+    async def _say_bytes(
+        self, status: int, data: bytes, content_type: str, more: list[tuple[str, str]]
+    ) -> None:
         headers = [
             ("Content-Type", content_type),
             ("Content-Length", str(len(data))),
             (protocol.HEADER, US.header),
+            *more,
         ]
         # The answer to HEAD has no body, whatever its length says (RFC 9110, 9.3.2).
         shown = b"" if self._method == "HEAD" else data
@@ -278,6 +283,11 @@ class _Conversation:
         while await self._stream.receive_some(_CHUNK):
             pass
         scope.cancel()
+
+
+def _allowed(body: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a 405 has to say (RFC 9110, 15.5.6)."""
+    return [("Allow", ", ".join(body["error"]["details"]["allow"]))]
 
 
 def _fault(error: Exception) -> dict[str, Any]:

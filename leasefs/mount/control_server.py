@@ -27,6 +27,7 @@ from leasefs.mount import monitored
 from leasefs.mount.control_files import all_refusals, lease_facts
 from leasefs.mount.control_http import Answer, Request, Streaming, Told, TooLarge
 from leasefs.mount.control_operating import is_operating, operate
+from leasefs.mount.control_routes import NotFound, require_served
 from leasefs.mount.giving_back import GivingBack, Wanted
 from leasefs.mount.recall_words import recall_facts
 from leasefs.mount.using import Using
@@ -69,18 +70,6 @@ STATUS_OF = {
     "not-found": 404,
     "wrong-method": 405,
 }
-
-
-class NotFound(LeasefsError):
-    """There is nothing at this path."""
-
-    code = "not-found"
-
-
-class WrongMethod(LeasefsError):
-    """The path is known, but not with this method."""
-
-    code = "wrong-method"
 
 
 def refusal(error: LeasefsError) -> tuple[int, dict[str, Any]]:
@@ -145,9 +134,8 @@ class ControlServer:
                 f"this mount belongs to another user; user {request.peer.uid} may not use its leases",
                 uid=request.peer.uid,
             )
+        require_served(request.method, request.path)
         if self.monitored is not None and request.path in monitored.PATHS:
-            if request.method not in {"GET", "HEAD"}:
-                raise _wrong_method(request)
             return await self.monitored.answer(request)
         try:
             return await self._handle(request)
@@ -170,10 +158,8 @@ class ControlServer:
                 return await self._leases(request, rest)
             case ["regions"]:
                 return await self._claim_regions(request)
-            case ["rescues", rescue_id] if request.method == "DELETE":
-                return 200, await self._forward(api.drop_rescue(rescue_id))
             case ["rescues", rescue_id]:
-                return await self._drop_rescue(request, rescue_id)
+                return 200, await self._forward(api.drop_rescue(rescue_id))
             case [read] if read in _READS:
                 return await self._read(request, read)
             case ["history", _]:
@@ -192,15 +178,11 @@ class ControlServer:
             case _, [lease_id]:
                 return await self._lease(request, lease_id)
             case "POST", [lease_id, "more-time"]:
-                return 200, await self._lessee.more_time(
-                    lease_id, _extra_s(request), str(body.get("key") or new_key())
-                )
+                return 200, await self._lessee.more_time(lease_id, _extra_s(request), _key(body))
             case "POST", [lease_id, "delegate"]:
                 return 201, await self._delegating.delegate(lease_id, body)
             case "POST", [lease_id, "downgrade"]:
                 return 200, await self._delegating.downgrade(lease_id, body)
-            case _, [] | [_, "more-time" | "delegate" | "downgrade"]:
-                raise _wrong_method(request)
         raise NotFound(f"{request.path} is not served by a mount; ask the ledger itself")
 
     # -- leases ---------------------------------------------------------------------------------
@@ -222,8 +204,6 @@ class ControlServer:
         return self._told_of(201, answer)
 
     async def _claim_regions(self, request: Request) -> Answer:
-        if request.method != "POST":
-            raise _wrong_method(request)
         call = api.Call("POST", "/v1/regions", request.body or {}, needs_session=True)
         began_s = self._lessee.now_s()
         answer = await self._lessee.claim_regions(call)
@@ -255,19 +235,10 @@ class ControlServer:
         if request.method == "GET":
             with self._giving_back.asking(lease_id):
                 return self._told_of(200, await self._lessee.waited(lease_id, _wait_s(request)))
-        if request.method == "DELETE":
-            query = dict(request.query)
-            return 200, await self._give_back(lease_id, query.pop("key", "") or new_key(), query)
-        raise _wrong_method(request)
-
-    async def _drop_rescue(self, request: Request, rescue_id: str) -> Answer:
-        if request.method != "DELETE":
-            raise _wrong_method(request)
-        return 200, await self._forward(api.drop_rescue(rescue_id))
+        query = dict(request.query)
+        return 200, await self._give_back(lease_id, query.pop("key", "") or new_key(), query)
 
     async def _read(self, request: Request, what: str) -> Answer:
-        if request.method != "GET":
-            raise _wrong_method(request)
         patience_s = api.REPLAY_WITHIN_S if what == "history" else 0.0
         call = api.Call("GET", request.target, patience_s=patience_s)
         if what == "events" and (request.wants_stream or _follows(request)):
@@ -275,8 +246,6 @@ class ControlServer:
         return 200, await self._forward(call)
 
     async def _describe(self, request: Request) -> Answer:
-        if request.method != "GET":
-            raise _wrong_method(request)
         from leasefs.mount.described import document  # only who asks pays for it
 
         return 200, document(await self._forward(api.Call("GET", "/openapi.json")))
@@ -295,9 +264,6 @@ class ControlServer:
     # -- the mount itself -----------------------------------------------------------------------
 
     async def _mount(self, request: Request, what: str) -> Answer:
-        wanted = "GET" if not what else "POST"
-        if request.method != wanted:
-            raise _wrong_method(request)
         match what:
             case "":
                 await self._refusals.ask()
@@ -390,12 +356,17 @@ def _follows(request: Request) -> bool:
         return False
 
 
+def _key(body: api.Body) -> str:
+    key = body.get("key")
+    if key is None or key == "":
+        return new_key()
+    if not isinstance(key, str):
+        raise InvalidRequest("`key` is an idempotency key, a string")
+    return key
+
+
 def _extra_s(request: Request) -> float:
     extra_s = (request.body or {}).get("extra_s")
     if isinstance(extra_s, bool) or not isinstance(extra_s, int | float):
         raise InvalidRequest("more time is asked for as `extra_s`, a number of seconds")
     return float(extra_s)
-
-
-def _wrong_method(request: Request) -> WrongMethod:
-    return WrongMethod(f"{request.path} is not for {request.method}")

@@ -166,7 +166,7 @@ def _wishes(body: api.Body) -> dict[str, Any]:
         raise InvalidRequest("`globs` names the part, as a list of globs")
     if not isinstance(to, str) or not to:
         raise InvalidRequest("`to` names the agent that gets the part")
-    if dirty not in _WAYS:
+    if not isinstance(dirty, str) or dirty not in _WAYS:
         raise InvalidRequest(f"dirty is refuse, keep or rescue, not {dirty!r}")
     unknown = sorted(set(body) - _KNOWN)
     if unknown:

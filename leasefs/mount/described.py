@@ -10,30 +10,9 @@ from copy import deepcopy
 from typing import Any
 
 import leasefs
+from leasefs.mount.control_routes import PASSED_ON
 
 Document = dict[str, Any]
-
-PASSED_ON: tuple[tuple[str, str], ...] = (
-    *(
-        ("GET", f"/v1/{name}")
-        for name in ("leases", "queue", "who", "sessions", "status", "events")
-    ),
-    *(("GET", f"/v1/{name}") for name in ("intents", "rescues", "admission", "freezes", "history")),
-    ("GET", "/v1/history/{seq}"),
-    ("POST", "/v1/leases"),
-    ("POST", "/v1/regions"),
-    ("GET", "/v1/leases/{lease}"),
-    ("DELETE", "/v1/leases/{lease}"),
-    *(("POST", f"/v1/leases/{{lease}}/{verb}") for verb in ("downgrade", "delegate", "more-time")),
-    *(("POST", f"/v1/leases/{{lease}}/{verb}") for verb in ("revoke", "recall", "hold")),
-    ("DELETE", "/v1/rescues/{rescue}"),
-    ("PUT", "/v1/admission"),
-    ("POST", "/v1/freezes"),
-    ("DELETE", "/v1/freezes/{lease}"),
-    ("POST", "/v1/reopen"),
-    ("POST", "/v1/compactions"),
-)
-"""Method and path, as the ledger has them."""
 
 _ERROR = {
     "type": "object",
@@ -57,6 +36,7 @@ _REFUSED = {
     404: "not-found, unknown-lease",
     413: "too-large",
     429: "over-limit",
+    431: "invalid: the head is too long",
     503: "unavailable",
 }
 _TEXT = {"type": "string"}

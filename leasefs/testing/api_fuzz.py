@@ -45,8 +45,8 @@ CHECKS = [
     negative_data_rejection,
     unsupported_method,
 ]
-# 413: what is too large is refused before anybody looks at what it says.
-_REFUSALS = ["400", "401", "403", "404", "405", "409", "410", "413", "429"]
+# 413 and 431: what is too large is refused before anybody looks at what it says.
+_REFUSALS = ["400", "401", "403", "404", "405", "409", "410", "413", "429", "431"]
 # 503 is judged by the target: it is what something that waits for another thing's end is answered with.
 _CONFIG = {
     "checks": {
