@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasefs.core import events as ev
-from leasefs.core.commands import AnyCommand, RecallLease, ReleaseLease, RevokeLease, Tick
+from leasefs.core.commands import (
+    AnyCommand,
+    RecallLease,
+    ReleaseLease,
+    RevokeAgent,
+    RevokeLease,
+    Tick,
+)
 from leasefs.core.lease import Mode
 from leasefs.core.ledger import Decision, State, apply
 from leasefs.core.views import SESSION_TTL_S
@@ -132,7 +139,7 @@ class EventChecks:
         if session is None or lease.recall is None or lease.claim.parent in state.leases:
             return False
         forced = isinstance(event, ev.Expired) and bool(lease.revoked_by)
-        forced = forced and not isinstance(command, RevokeLease)  # which is for good
+        forced = forced and not isinstance(command, RevokeLease | RevokeAgent)  # which is for good
         taken = isinstance(event, ev.Expired) and "taken by" in event.reason
         wished = isinstance(command, ReleaseLease) and command.again and command.lease == lease.id
         yielded = isinstance(event, ev.Released) and wished

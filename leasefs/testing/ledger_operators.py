@@ -6,10 +6,12 @@ import hypothesis.strategies as st
 from hypothesis.stateful import rule
 
 from leasefs.core.commands import (
+    AddAgent,
     Freeze,
     Note,
     ReportIntents,
     ReportRescue,
+    RevokeAgent,
     SetAdmission,
     SetHold,
     SettleIntents,
@@ -19,7 +21,9 @@ from leasefs.core.commands import (
 from leasefs.core.intents import IntentKind, Outcome
 from leasefs.core.lease import Mode
 from leasefs.core.records import Admission, Rescue
+from leasefs.core.roles import GREATEST_PRIORITY, Role
 from leasefs.testing.ledger_claims import some_globs
+from leasefs.testing.ledger_machine import AGENTS
 from leasefs.testing.ledger_scheduling import Scheduling
 from leasefs.testing.naive_queue import MATCHED
 
@@ -38,7 +42,9 @@ class Operating(Scheduling):
 
     @rule(
         data=st.data(),
-        what=st.sampled_from(["limit", "lift", "hold", "freeze", "unfreeze", "revoke", "recall"]),
+        what=st.sampled_from(
+            ["limit", "lift", "hold", "freeze", "unfreeze", "revoke", "recall", "identity"]
+        ),
     )
     def operator_acts(self, data: st.DataObject, what: str) -> None:
         """The rare things, together one rule."""
@@ -49,6 +55,8 @@ class Operating(Scheduling):
             self.freeze(data)
         elif what in ("freeze", "unfreeze"):
             self.unfreeze(data)
+        elif what == "identity":
+            self.issue_or_revoke(data.draw(st.sampled_from(AGENTS))[0])
         elif not self.state.leases:
             return
         elif what == "hold":
@@ -70,6 +78,23 @@ class Operating(Scheduling):
         assert (decision.error is None) != bool(lease.claim.frozen_by)
         if decision.error is None:
             assert lease.hold_until_s == self.state.at_s + hold_s
+
+    def issue_or_revoke(self, name: str) -> None:
+        """An agent becomes an identity, or is one no more: then nothing of it waits, and it holds nothing for good."""
+        identity = self.state.identities.get(name)
+        if identity is None or not identity.is_live:
+            number = next(self.counter)
+            token, hash_ = f"{number:012x}", f"{number:064x}"
+            command = AddAgent(
+                "operator", name, Role.AGENT, token, hash_, priority=GREATEST_PRIORITY
+            )
+            assert self.twice(command).error is None
+            return
+        assert self.twice(RevokeAgent("operator", name)).error is None
+        theirs = {id_ for id_, one in self.state.sessions.items() if one.identity == name}
+        assert not any(waiter.session in theirs for waiter in self.state.waiters.values())
+        for lease in self.state.leases.values():
+            assert lease.revoked_by or lease.claim.session not in theirs
 
     def freeze(self, data: st.DataObject) -> None:
         """Nobody is to write there."""
@@ -128,7 +153,11 @@ class Operating(Scheduling):
     def lands(self, data: st.DataObject, outcome: str) -> None:
         """Work has landed, or was committed, or is kept in a rescue."""
         where = self.pick(data, list(self.state.uncommitted.works))
-        sessions = [one.id for one in self.state.sessions.values() if one.territory == where]
+        sessions = [
+            one.id
+            for one in self.state.sessions.values()
+            if one.territory == where and not one.revoked_by
+        ]
         if not sessions:
             return
         works = self.state.uncommitted.works[where]

@@ -30,11 +30,11 @@ class Scheduling(Claiming):
     """What holders do with what they hold, and what is asked of them."""
 
     def of_open_sessions(self) -> list[str]:
-        """Leases whose sessions are there."""
+        """Leases whose sessions are there, for more than to give up what they hold."""
         return [
             id_
             for id_, lease in self.state.leases.items()
-            if lease.claim.session in self.state.sessions
+            if (session := self.state.sessions.get(lease.claim.session)) and not session.revoked_by
         ]
 
     @precondition(lambda self: self.of_open_sessions())
