@@ -26,6 +26,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def nothing_is_configured(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Neither the machine's settings nor those of the person who runs the tests have a say in them."""
+    os.environ["LEASEFS_CONFIG_SYSTEM"] = ""
+    os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
+
+
+@pytest.fixture(autouse=True, scope="session")
 def nothing_is_ignored_by_children() -> Iterator[None]:
     """The programs under test get SIGINT and its kind as from a terminal.
 

@@ -105,7 +105,8 @@ def _ground(run: str, settings: Settings) -> Iterator[str]:
 @contextmanager
 def _mounted(source: str, mountpoint: str, xdg: str, user: int | None) -> Iterator[None]:
     """A mount with its own ledger, and all of it leased."""
-    env = {**os.environ, "XDG_STATE_HOME": xdg, "XDG_RUNTIME_DIR": xdg, "LEASEFS_LEDGER": ""}
+    homes = dict.fromkeys(("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"), xdg)
+    env = {**os.environ, **homes, "LEASEFS_LEDGER": "", "LEASEFS_CONFIG_SYSTEM": ""}
     owner = [] if user is None else as_user(user)
 
     def leasefs(*arguments: str, cwd: str = "/") -> None:
