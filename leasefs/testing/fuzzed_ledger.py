@@ -21,6 +21,7 @@ IDENTITIES = {"fay": "agent", "olga": "observer", "opal": "operator"}
 """Identities by name, with their roles; `token_of` is each one's token."""
 GLOBS = ("src/**", "src/a", "docs/*.md", "**", "src/*/x", "a[bc]d")
 _IDS_KEPT = 24
+_ISSUED = ("new-1", "new-2")
 _TERRITORY = "t"
 # Events that a refusal is, and those that time brings by itself.
 _UNASKED: Final = frozenset(
@@ -58,6 +59,9 @@ class FuzzedLedger:
             if chance.random() < 0.8 or not str(value).strip("./"):
                 case.path_parameters[name] = self._known(name, chance)
         season_body(case, self._ids, chance)
+        if case.path == "/v1/agents" and isinstance(case.body, dict) and _is_positive(case):
+            # Not the agents whose sessions the other requests need.
+            case.body["agent"] = chance.choice(_ISSUED)
         if "territory" in case.query and chance.random() < 0.5:
             case.query["territory"] = _TERRITORY
 
@@ -96,7 +100,7 @@ class FuzzedLedger:
         if name == "session":
             return f"session-{chance.choice(AGENTS)}"
         if name == "identity":
-            return chance.choice([*AGENTS, *IDENTITIES])
+            return chance.choice([*IDENTITIES, *_ISSUED])
         return chance.choice(self._ids)
 
     def _get(self, path: str) -> Any:  # noqa: ANN401 - whatever the ledger says
