@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 BUFFERED_EVENTS = 1_000
 PAGE = 500
+ANSWER_BYTES = 1 << 20
 SCANNED_AT_MOST = 100_000
 
 
@@ -181,10 +182,11 @@ class StreamHub:
     async def find(self, wanted: Wanted, after_seq: int, limit: int) -> tuple[list[Record], int]:
         """Up to `limit` wanted events after `after_seq`, and the number up to which was looked.
 
-        Looks at SCANNED_AT_MOST events, so that a rare kind of event cannot keep the store busy for long;
-        raises as `read`.
+        Looks at SCANNED_AT_MOST events, so that a rare kind of event cannot keep the store busy for long, and ends
+        with the event that makes it ANSWER_BYTES: an answer is kept until its reader has taken it. Raises as `read`.
         """
         found: list[Record] = []
+        size_bytes = 0
         position, last = after_seq, min(self.head, after_seq + SCANNED_AT_MOST)
         while position < last and len(found) < limit:
             records = await self.read(position, min(PAGE, last - position))
@@ -193,8 +195,9 @@ class StreamHub:
                 position = record.seq
                 if wanted.takes(record):
                     found.append(record)
-                if len(found) == limit:
-                    break
+                    size_bytes += len(record.data)
+                if len(found) == limit or size_bytes >= ANSWER_BYTES:
+                    return found, position
         return found, max(position, after_seq)
 
     async def until(self, lease_id: str, over: Callable[[State], bool], timeout_s: float) -> None:

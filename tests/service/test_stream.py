@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from leasefs.core.commands import ClaimLease, OpenSession, ReleaseLease
-from leasefs.service.stream import StreamClosed, Wanted
+from leasefs.service.stream import ANSWER_BYTES, StreamClosed, Wanted
 from leasefs.store.memory import MemoryStore
 
 
@@ -304,5 +304,35 @@ def test_pages_of_the_history(serving: Any) -> None:
             assert rare["next"] == 61
             assert (await agent.ask("GET", "/v1/events?after=99")).json["events"] == []
             assert (await agent.ask("GET", "/v1/events?types=nonsense")).code == "invalid"
+
+    asyncio.run(main())
+
+
+def test_a_page_is_no_longer_than_one_answer_may_be(serving: Any) -> None:
+    """What a reader does not take is kept for it: so much at a time, and `next` says where to go on."""
+
+    async def main() -> None:
+        async with serving() as ledger:
+            agent = await ledger.agent("ann")
+            refusal = {
+                "path": "p" * 16_000,
+                "op": "open",
+                "reason": "r",
+                "errno": "EACCES",
+                "pid": 1,
+                "program": "p",
+                "wall_s": 1.0,
+            }
+            for _ in range(5):
+                body = {"refusals": [refusal] * 40}
+                assert (await agent.ask("POST", "/v1/refusals", body)).status == 200
+            after, pages = 0, []
+            while after < ledger.writer.durable.seq:
+                reply = await agent.ask("GET", f"/v1/events?after={after}&limit=10000")
+                assert len(reply.body) < 3 * ANSWER_BYTES
+                pages.append([item["seq"] for item in reply.json["events"]])
+                after = reply.json["next"]
+            assert len(pages) > 1
+            assert [seq for page in pages for seq in page] == list(range(1, after + 1))
 
     asyncio.run(main())
