@@ -5,9 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from leasefs.client.find import MountFound, facts_of, live_mounts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
 
 ANSWER_TIMEOUT_S = 3.0
 
@@ -24,19 +29,27 @@ class Said(NamedTuple):
 
 def ask(mountpoint: str) -> Said:
     """What the mount answers within `ANSWER_TIMEOUT_S` seconds."""
-    answer: list[Said] = []
 
-    def wait() -> None:
+    def question() -> Said:
         try:
             os.statvfs(mountpoint)  # never answered from the kernel's caches, as stat is
-            answer.append(Said(0, _facts(mountpoint)))
+            return Said(0, _facts(mountpoint))
         except OSError as error:
-            answer.append(Said(error.errno or errno.EIO))
+            return Said(error.errno or errno.EIO)
 
-    waiting = threading.Thread(target=wait, daemon=True)
+    return in_time(question) or Said(None)
+
+
+def in_time(question: Callable[[], T]) -> T | None:
+    """What `question` says within `ANSWER_TIMEOUT_S` seconds; it may never come back, and raises nothing.
+
+    A mount that has just answered may be stopped by the time of the next question.
+    """
+    answer: list[T] = []
+    waiting = threading.Thread(target=lambda: answer.append(question()), daemon=True)
     waiting.start()
     waiting.join(ANSWER_TIMEOUT_S)
-    return answer[0] if answer else Said(None)
+    return answer[0] if answer else None
 
 
 def registered_daemon(mountpoint: str) -> MountFound | None:

@@ -12,8 +12,8 @@ import pytest
 
 from leasefs.client import paths
 from leasefs.client.process import process_identity
-from leasefs_cli import system_services
-from leasefs_cli.checks import disks, host, ledger, mounts, watching
+from leasefs_cli import asking_a_mount, system_services
+from leasefs_cli.checks import disks, host, ledger, mounts, redirects, watching
 from leasefs_cli.checks.finding import FAIL, OK, UNKNOWN, WARN
 
 
@@ -219,3 +219,15 @@ def test_only_root_looks_as_services_do(
     system_services.look_as_services_do()
     assert paths.state_dir() == f"{tmp_path}/leasefs"
     assert system_services.unseen_services() == ""
+
+
+def test_a_mount_that_stops_between_two_questions_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answered a moment ago, and its file is opened and never read to its end."""
+    monkeypatch.setattr(asking_a_mount, "ANSWER_TIMEOUT_S", 0.05)
+    (tmp_path / ".leasefs").mkdir()
+    os.mkfifo(tmp_path / ".leasefs" / "mount.json")
+    assert redirects.facts_of_mount(str(tmp_path)) == {}
+    assert list(watching.unwatched(str(tmp_path))) == []
+    os.close(os.open(tmp_path / ".leasefs" / "mount.json", os.O_RDWR))  # whoever waits goes on

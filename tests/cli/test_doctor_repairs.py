@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
-import select
 import shutil
 import signal
 import socket
@@ -221,6 +219,11 @@ def test_sockets_without_a_listener(doctor: Callable[..., Found], ledger: Link) 
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
     dead = bound(runtime / f"mount-{gone.pid}.sock")
+    # As of a mount in a container: its process has another number here, but somebody listens.
+    elsewhere = runtime / f"mount-{gone.pid}0.sock"
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(elsewhere))
+    listening.listen()
     mine = bound(runtime / f"mount-{os.getpid()}.sock")
     no_socket = runtime / "mount-1.sock.old"
     no_socket.write_text("mine")
@@ -229,6 +232,8 @@ def test_sockets_without_a_listener(doctor: Callable[..., Found], ledger: Link) 
     assert found[f"socket {dead}"]["repaired"]
     assert not dead.exists()
     assert mine.exists()
+    assert elsewhere.exists()
+    listening.close()
     assert no_socket.exists()
     assert ledger.send(api.status())
     end_ledger(signal.SIGKILL)
@@ -236,7 +241,6 @@ def test_sockets_without_a_listener(doctor: Callable[..., Found], ledger: Link) 
     assert doctor()[f"socket {left}"]["level"] == "warn"
     assert doctor("--fix")[f"socket {left}"]["repaired"]
     assert not left.exists()
-    assert levels(doctor(), "socket") == ["ok"]
 
 
 @pytest.mark.slow
@@ -284,9 +288,13 @@ def test_a_log_that_is_damaged(doctor: Callable[..., Found], ledger: Link) -> No
         )
         ledger.send(begun)
     assert doctor()["log"]["level"] == "ok"
-    end_ledger()
-    assert doctor()["log"]["level"] == "ok"
+    end_ledger(signal.SIGKILL)
     path = Path(paths.store_dir()) / "ledger.sqlite3"
+    before = [Path(f"{path}{part}").read_bytes() for part in ("", "-wal")]
+    assert doctor("--fix")["log"]["level"] == "ok"
+    assert [Path(f"{path}{part}").read_bytes() for part in ("", "-wal")] == before
+    ensure_ledger()
+    end_ledger()
     damaged = path.read_bytes().replace(b'"agent-25"', b'"agent-99"')
     path.write_bytes(damaged)
     found = doctor("--fix")["log"]
@@ -344,56 +352,3 @@ def test_a_configuration_with_an_error(
     found = doctor()
     assert found[f"configuration {file}:2"]["level"] == "fail"
     assert file.read_text() == "[log]\nlevel = 'loud'\n"
-
-
-# -- asking ------------------------------------------------------------------------------------
-
-
-def on_a_terminal(cwd: Path, answer: str, *flags: str) -> str:
-    """Run `doctor --fix` at a terminal whose person answers each question so; what was shown."""
-    leader, follower = pty.openpty()
-    with subprocess.Popen(
-        [INSTALLED, "doctor", "--fix", *flags],
-        cwd=cwd,
-        stdin=follower,
-        stdout=follower,
-        stderr=follower,
-        env={**os.environ, "TERM": "dumb"},
-    ) as process:
-        os.close(follower)
-        shown = b""
-        answered = 0
-        while select.select([leader], [], [], 60)[0]:
-            try:
-                data = os.read(leader, 1 << 16)
-            except OSError:
-                break
-            if not data:
-                break
-            shown += data
-            if shown.count(b"? [") > answered:
-                answered += 1
-                os.write(leader, answer.encode() + b"\n")
-        process.wait(60)
-    os.close(leader)
-    return shown.decode()
-
-
-@pytest.mark.slow
-def test_each_repair_is_asked_for(tmp_path: Path) -> None:
-    with subprocess.Popen(["true"]) as gone:
-        gone.wait()
-    left = bound(Path(paths.runtime_dir()) / f"mount-{gone.pid}.sock")
-    shown = on_a_terminal(tmp_path, "n")
-    assert "remove it? [Y/n]" in shown
-    assert left.exists()
-    assert f"fixed   socket {left}" in on_a_terminal(tmp_path, "y")
-    assert not left.exists()
-    bound(left)
-    shown = on_a_terminal(tmp_path, "n", "--yes")
-    assert "? [" not in shown
-    assert not left.exists()
-
-
-def test_yes_needs_fix(here: Any) -> None:
-    assert here("doctor", "--yes").code == 2

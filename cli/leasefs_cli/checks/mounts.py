@@ -12,6 +12,7 @@ from leasefs.client.find import registered_mounts
 from leasefs.core.errors import LeasefsError
 from leasefs.mount.mountinfo import mounts, top_at
 from leasefs.mount.registry import forget
+from leasefs.service.liveness import known_dead
 from leasefs_cli.asking_a_mount import ANSWER_TIMEOUT_S, ask
 from leasefs_cli.checks.finding import FAIL, OK, UNKNOWN, WARN, Finding, Repair
 from leasefs_cli.checks.redirects import on_a_dead_mount, on_a_live_mount
@@ -103,14 +104,14 @@ def registry(places: list[str]) -> Iterator[Finding]:
     for found, alive in entries:
         name = f"registry {found.mountpoint}"
         if not alive:
+            # Of one in another container there is no proof, and the entry may be its own.
+            may_go = found.mountpoint not in places and known_dead(found.process)
             yield Finding(
                 WARN,
                 name,
                 f"of {found.agent}, whose daemon {found.pid} is gone",
                 f"leasefs unmount {found.mountpoint}",
-                None
-                if found.mountpoint in places
-                else Repair("forget it", partial(_forget, found)),
+                Repair("forget it", partial(_forget, found)) if may_go else None,
             )
         elif found.mountpoint not in places:
             advice = f"kill {found.pid}, then mount again"

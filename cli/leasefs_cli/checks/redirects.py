@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from leasefs.core.errors import NotMounted
 from leasefs.mount.bind import unbind
 from leasefs.mount.mountinfo import below, mounts
+from leasefs_cli.asking_a_mount import in_time
 from leasefs_cli.checks.finding import WARN, Finding, Repair
 
 if TYPE_CHECKING:
@@ -82,13 +83,17 @@ def _unknown(mount: Mount) -> dict[str, Mount]:
 
 
 def facts_of_mount(mountpoint: str) -> dict[str, Any]:
-    """What its `mount.json` says; nothing if it cannot be read."""
-    try:
-        with open(f"{mountpoint}/.leasefs/mount.json", encoding="utf-8") as file:
-            facts: dict[str, Any] = json.load(file)
-    except (OSError, ValueError):
-        return {}
-    return facts
+    """What its `mount.json` says; nothing if it cannot be read, or not in time."""
+
+    def read() -> dict[str, Any]:
+        try:
+            with open(f"{mountpoint}/.leasefs/mount.json", encoding="utf-8") as file:
+                facts: dict[str, Any] = json.load(file)
+        except (OSError, ValueError):
+            return {}
+        return facts
+
+    return in_time(read) or {}
 
 
 def _directory(path: bytes, but: Mount) -> tuple[str, bytes] | None:

@@ -1,13 +1,14 @@
 """Checks of sockets that outlived whoever listened at them.
 
 They do no harm but to whoever looks for somebody behind them. Those of mounts are known by the process in their name,
-and nobody is connected to: where systemd listens, that would start what is behind it.
+which in a container has another number; so nobody may listen at them, either.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import socket
 import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -48,7 +49,9 @@ def _of_dead_mounts(place: str) -> Iterator[Finding]:
         for name in sorted(os.listdir(place)):
             match = _OF_A_MOUNT.fullmatch(name)
             path = os.path.join(place, name)
-            if match and _is_our_socket(path) and not process_identity(int(match[1])):
+            if not (match and _is_our_socket(path)) or process_identity(int(match[1])):
+                continue
+            if _refuses(path):
                 yield _orphan(path, f"of a mount whose daemon {match[1]} is gone", _removal(path))
 
 
@@ -85,6 +88,19 @@ def _unlocked(path: str) -> str:
     finally:
         lock.release()
     return "removed"
+
+
+def _refuses(path: str) -> bool:
+    """Whether the kernel says that nobody listens there."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return False
 
 
 def _is_our_socket(path: str) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from leasefs.client import paths
 from leasefs.core.errors import LeasefsError
 from leasefs.service.server import STORE_FILE
 from leasefs.store.errors import StoreError
-from leasefs.store.sqlite import SqliteStore
+from leasefs.store.sqlite_reading import ReadOnlyStore
 from leasefs_cli.checks.finding import FAIL, OK, UNKNOWN, Finding
 
 if TYPE_CHECKING:
@@ -41,14 +42,11 @@ def log_findings() -> Iterator[Finding]:
 
 def _log(path: str, *, whole: bool) -> Finding:
     try:
-        store = SqliteStore(path, exclusive=False)
-        try:
+        with closing(ReadOnlyStore(path)) as store:
             if not whole:
                 head, advice = store.head(), "leasefs ledger verify reads all of it"
                 return Finding(OK, "log", f"{path}: its end is whole, up to event {head}", advice)
             verified = store.verify()
-        finally:
-            store.close()
     except StoreError as error:
         return Finding(FAIL, "log", str(error), "leasefs ledger restore brings a backup back")
     if verified.problems:
