@@ -14,6 +14,7 @@ from pyfuse3 import FUSEError
 
 from leasefs.mount.errnos import Refusal, errno_of
 from leasefs.mount.gate import Unsettled, Wanting
+from leasefs.mount.kernel_locks import locked_directories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -93,7 +94,9 @@ def changing(handler: Callable[[H, *A], R]) -> Callable[[H, *A], Coroutine[Any, 
             except (Wanting, Unsettled):
                 pass  # nearly always there is nothing to wait for
             caller = cast("tuple[Caller, ...]", args)[-1]
-            return await over.tree.gate.settle(caller.pid, lambda: handler(over, *args))
+            locked = locked_directories(over.tree, handler.__name__, args)
+            with over.tree.cache.kept_back(locked):
+                return await over.tree.gate.settle(caller.pid, lambda: handler(over, *args))
         except FUSEError:
             raise
         except Exception as error:
