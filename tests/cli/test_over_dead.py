@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from leasefs.mount.mountinfo import mounts, top_at
-from leasefs.mount.over_dead import open_beneath
 from leasefs.testing.eventually import eventually
-from leasefs.testing.own_world import is_gone
-from leasefs_cli.detaching import cut_off
+from leasefs.testing.hanging import killed_with_a_thread_left
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,51 +127,27 @@ def test_a_live_mount_is_not_mounted_over(installed: Any, tree: Path) -> None:
     assert "already a leasefs mount" in ran.err
 
 
-def has_a_thread_in(pid: int, where: str) -> bool:
-    found = False
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        with suppress(OSError), open(f"/proc/{pid}/task/{thread}/stack", encoding="ascii") as file:
-            found = found or where in file.read()
-    return found
-
-
 @pytest.mark.parametrize("again", ["mount", "unmount"])
-def test_one_that_was_killed_while_it_told_the_kernel_something(
+def test_one_whose_daemon_was_killed_while_a_thread_of_it_hangs(
     installed: Any, tree: Path, again: str
 ) -> None:
-    """Its thread waits for the lock of a directory, whose holder waits for its answer: neither of them can end."""
-    options = ("--agent", "ada", "--unleased", "wait", "--unleased-wait", "5m")
-    assert installed("mount", str(tree), *options).code == 0
+    """It waits for a lock in the kernel whose holder waits for its answer: neither of them can end by itself."""
+    assert installed("mount", str(tree), "--agent", "ada").code == 0
     pid = int(json.loads((tree / ".leasefs" / "mount.json").read_text())["pid"])
-    beneath = open_beneath(str(tree))
-    with subprocess.Popen(
-        ["sh", "-c", f"echo new > {tree}/src/new"], stderr=subprocess.PIPE
-    ) as writer:
-        try:
-            eventually(lambda: has_a_thread_in(writer.pid, "fuse_create_open"), what="the wait")
-            with open(os.open("src/one", os.O_WRONLY | os.O_CREAT, dir_fd=beneath), "w") as file:
-                file.write("2, beside the mount\n")
-            os.replace("src/one", "src/other", src_dir_fd=beneath, dst_dir_fd=beneath)
-            eventually(lambda: has_a_thread_in(pid, "fuse_reverse_inval"), what="the notice")
-            os.kill(pid, signal.SIGKILL)
-            eventually(lambda: is_gone(pid), what="the end of its first thread")
-            assert has_a_thread_in(pid, "fuse_reverse_inval")
-            inside = installed("-C", str(tree), "status")
-            assert (inside.code, f"leasefs unmount {tree}" in inside.err) == (10, True)
-            if again == "mount":
-                ran = installed("mount", str(tree), "--agent", "ada", "--over-dead")
-            else:
-                ran = installed("unmount", str(tree))
-            assert ran.code == 0, ran.err
-            assert "connection was aborted" in ran.err
-            writer.communicate(timeout=20)
-            assert writer.returncode != 0
-            eventually(lambda: not os.path.exists(f"/proc/{pid}"), what="the daemon's end")
-        finally:
-            os.close(beneath)
-            there = top_at(str(tree))
-            if writer.poll() is None and there is not None:
-                cut_off(there, "the test failed")
+    with (
+        killed_with_a_thread_left(pid),
+        subprocess.Popen(["stat", tree / "src" / "new"], stderr=subprocess.PIPE) as waiting,
+    ):
+        inside = installed("-C", str(tree), "status")
+        assert (inside.code, f"leasefs unmount {tree}" in inside.err) == (10, True)
+        if again == "mount":
+            ran = installed("mount", str(tree), "--agent", "ada", "--over-dead")
+        else:
+            ran = installed("unmount", str(tree))
+        assert ran.code == 0, ran.err
+        assert "connection was aborted" in ran.err
+        waiting.communicate(timeout=20)
+    assert (tree / "src" / "one").read_text() == "1\n"
 
 
 def test_what_was_served_natively_is_so_again(installed: Any, tree: Path) -> None:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import signal
 import subprocess
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from leasefs.mount.mountinfo import top_at
 from leasefs.testing.eventually import eventually
+from leasefs.testing.hanging import killed_but_hanging
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = [pytest.mark.mount, pytest.mark.root]
 
-PIDFD_GETFD = 438
 DEADLINE_S = 20.0
 
 
@@ -38,23 +36,6 @@ def place(installed: Any, tmp_path: Path) -> Iterator[Path]:
         ran = installed("unmount", str(root))
         assert ran.code == 0, ran.err
     assert installed("ledger", "stop").code in (0, 7)
-
-
-@contextmanager
-def killed_but_hanging(pid: int) -> Iterator[None]:
-    """As while a thread of it waits in the kernel: its end of the connection stays (pidfd_getfd(2))."""
-    fds = Path(f"/proc/{pid}/fd")
-    wanted = next(int(fd) for fd in os.listdir(fds) if os.readlink(fds / fd) == "/dev/fuse")
-    pidfd = os.pidfd_open(pid)
-    kept = ctypes.CDLL(None, use_errno=True).syscall(PIDFD_GETFD, pidfd, wanted, 0)
-    os.close(pidfd)
-    assert kept >= 0, os.strerror(ctypes.get_errno())
-    try:
-        os.kill(pid, signal.SIGKILL)
-        eventually(lambda: is_gone(pid), what="the daemon's end")
-        yield
-    finally:
-        os.close(kept)
 
 
 def is_gone(pid: int) -> bool:
