@@ -6,9 +6,12 @@ import contextlib
 import os
 import select
 import signal
+import subprocess
 import threading
 import time
 from abc import ABC, abstractmethod
+
+from leasefs.client.process import is_killed
 
 _LOOK_S = 0.05
 
@@ -22,10 +25,10 @@ class Process:
         self._fd = os.pidfd_open(pid)
 
     def lives(self) -> bool:
-        """Whether it has not ended."""
+        """Whether it has not ended. One that was killed has, also while a thread of it still hangs in the kernel."""
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
-        return not poll.poll(0)
+        return not poll.poll(0) and not is_killed(self.pid)
 
     def send(self, number: signal.Signals) -> bool:
         """A signal; False if there is nothing to get it."""
@@ -95,7 +98,7 @@ class Keeper(ABC):
                 continue
             try:
                 self.process = Process(self.start())
-            except (OSError, RuntimeError) as error:
+            except (OSError, RuntimeError, subprocess.SubprocessError) as error:
                 self.said = str(error)
                 self._over.wait(0.3)
             else:
