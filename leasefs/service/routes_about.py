@@ -46,7 +46,9 @@ async def healthz(ledger: Ledger, call: Call, body: Body, query: Query) -> Answe
     """Whether the ledger can do what it is for."""
     problem = await ledger.health.problem()
     if problem:
-        raise HttpProblem(503, "unavailable", problem)
+        # Over TCP anybody may ask, and where the log lies is not theirs to know.
+        told = problem if call.connection.uid is not None else "the log cannot be appended to"
+        raise HttpProblem(503, "unavailable", told)
     return Answer(200, b"ok\n", [(b"content-type", b"text/plain; charset=utf-8")])
 
 

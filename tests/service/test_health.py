@@ -11,6 +11,7 @@ import pytest
 
 from leasefs.client.disk_probe import PROBE
 from leasefs.service.health import Health
+from leasefs.testing.asgi import AsgiClient
 from leasefs.store.errors import StoreUnavailable
 from leasefs.store.memory import MemoryStore
 from leasefs.store.sqlite import SqliteStore
@@ -40,6 +41,9 @@ def test_one_whose_store_fails_says_why(serving: Any) -> None:
             reply = await ledger.client.ask("GET", "/healthz")
             assert (reply.status, reply.code) == (503, "unavailable")
             assert "an I/O error" in reply.json["error"]["message"]
+            stranger = await AsgiClient(ledger.app, uid=None).ask("GET", "/healthz")
+            assert stranger.status == 503
+            assert stranger.json["error"]["message"] == "the log cannot be appended to"
 
     asyncio.run(main())
 
