@@ -11,10 +11,10 @@ import pytest
 
 from leasefs.client.disk_probe import PROBE
 from leasefs.service.health import Health
-from leasefs.testing.asgi import AsgiClient
 from leasefs.store.errors import StoreUnavailable
 from leasefs.store.memory import MemoryStore
 from leasefs.store.sqlite import SqliteStore
+from leasefs.testing.asgi import AsgiClient
 
 if TYPE_CHECKING:
     from pathlib import Path
