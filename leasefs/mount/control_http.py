@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 US = protocol.ours(protocol.MOUNT)
 MAX_BODY_BYTES = 1 << 20
 HEAD_LIMIT_BYTES = 64 * 1024
+MAX_QUERY_FIELDS = 32
 # A request that does not come to its end, and a connection without one, are not waited for longer.
 REQUEST_TIMEOUT_S = 30.0
 CONNECTIONS = 256
@@ -196,7 +197,7 @@ class _Conversation:
         return Request(
             method=self._method,
             path=path,
-            query=dict(parse_qsl(query, keep_blank_values=True, errors="surrogateescape")),
+            query=_fields(query),
             target=target,
             wants_stream=_wants_stream(head),
             body=_json(raw),
@@ -306,6 +307,19 @@ def _as_sse(event: StreamEvent) -> str:
     if event.type == KEEP_ALIVE:
         return f": {KEEP_ALIVE}\n{number}\n"
     return f"{number}event: {event.type}\ndata: {json.dumps(event.data)}\n\n"
+
+
+def _fields(query: str) -> dict[str, str]:
+    """Raises InvalidRequest: one is there twice, or there are too many."""
+    try:
+        pairs = parse_qsl(
+            query, keep_blank_values=True, errors="surrogateescape", max_num_fields=MAX_QUERY_FIELDS
+        )
+    except ValueError as error:
+        raise InvalidRequest(f"the query string does not fit: {error}") from error
+    if len(fields := dict(pairs)) != len(pairs):
+        raise InvalidRequest("the query string names a parameter twice")
+    return fields
 
 
 def _require_one_length(head: h11.Request) -> None:

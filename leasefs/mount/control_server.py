@@ -23,6 +23,7 @@ from leasefs.core.errors import (
     ProtocolMismatch,
     UnknownLease,
 )
+from leasefs.core.intents import OnDirty, Require
 from leasefs.mount import monitored
 from leasefs.mount.control_files import all_refusals, lease_facts
 from leasefs.mount.control_http import Answer, Request, Streaming, Told, TooLarge
@@ -51,6 +52,15 @@ _READS = frozenset(
         *("admission", "freezes", "history"),
     }
 )
+
+# By name, what may be said; nothing where it is any text. As the ledger has it.
+_RELEASE_WISHES: dict[str, frozenset[str]] = {
+    "require": frozenset(one.value for one in Require),
+    "dirty": frozenset(one.value for one in OnDirty),
+    "again": frozenset({"true", "false", "1", "0"}),
+    "note": frozenset(),
+    "commit": frozenset(),
+}
 
 # The ledger's own table, for the codes that can come through here; what is not named is a 400.
 STATUS_OF = {
@@ -236,7 +246,8 @@ class ControlServer:
             with self._giving_back.asking(lease_id):
                 return self._told_of(200, await self._lessee.waited(lease_id, _wait_s(request)))
         query = dict(request.query)
-        return 200, await self._give_back(lease_id, query.pop("key", "") or new_key(), query)
+        key = query.pop("key", "") or new_key()
+        return 200, await self._give_back(lease_id, key, _release_wishes(query))
 
     async def _read(self, request: Request, what: str) -> Answer:
         patience_s = api.REPLAY_WITHIN_S if what == "history" else 0.0
@@ -346,6 +357,15 @@ def _wait_s(request: Request) -> float:
     if not 0 <= wait_s <= LONGEST_WAIT_S:
         raise InvalidRequest(f"wait_s is not in 0..{LONGEST_WAIT_S:g}")
     return wait_s
+
+
+def _release_wishes(query: dict[str, str]) -> dict[str, str]:
+    """What a release asks for besides, also where the ledger need not be asked. Raises InvalidRequest."""
+    for name, value in query.items():
+        known = _RELEASE_WISHES.get(name)
+        if known is None or (known and value.lower() not in known):
+            raise InvalidRequest(f"a release has no {name}={value[:100]!r}")
+    return query
 
 
 def _follows(request: Request) -> bool:

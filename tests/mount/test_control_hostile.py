@@ -138,3 +138,13 @@ def test_streams_whose_readers_vanish_end_alone(agent: Agent) -> None:
     for thread in threads:
         thread.join()
     goes_on(agent)
+
+
+@pytest.mark.parametrize("query", ["again=null", "again=1&again=1", "dirty=lose", "x=1", "require="])
+def test_wishes_of_a_release_are_looked_at_also_when_nothing_is_left_to_release(
+    agent: Agent, query: str
+) -> None:
+    lease = agent.claim("a/**")
+    agent.release(lease)
+    answer = say(agent, request("DELETE", f"/v1/leases/{lease['lease']}?key=k&{query}"))
+    assert answer.startswith(b"HTTP/1.1 400 "), answer
