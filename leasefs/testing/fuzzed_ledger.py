@@ -93,7 +93,16 @@ class FuzzedLedger:
         known = {one["session"] for one in self._get("/v1/sessions")["sessions"]}
         for name in AGENTS:
             if f"session-{name}" not in known:
-                self._ledger.open_session(f"session-{name}", name)
+                # Another one of the name may have come in its place.
+                opening = {
+                    "harness": "h",
+                    "territory": _TERRITORY,
+                    "kind": "shell",
+                    "replace": True,
+                }
+                ours = {"session": f"session-{name}", "secret": SECRET, "agent": name}
+                answer = self._ledger.ask("POST", "/v1/sessions", {**opening, **ours})
+                assert answer.status == 201, answer
         self._seq = self._get("/v1/status")["seq"]
 
     def _known(self, name: str, chance: random.Random) -> str:
