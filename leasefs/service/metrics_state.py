@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from leasefs.core.exposition import GAUGE, Family, Sample, by_label, gauge
 from leasefs.core.lease import Mode
+from leasefs.core.roles import Role
 from leasefs.core.sessions import KINDS
 from leasefs.core.views import is_live
 
@@ -32,6 +33,19 @@ def state_families(state: State, now_s: float) -> Iterator[Family]:
     yield _sessions(state, now_s)
     yield gauge("leasefs_recalled_leases", "Leases that must be given up.", len(state.recalled))
     yield gauge("leasefs_frozen_leases", "Freezes in force.", _freezes(state))
+    yield gauge(
+        "leasefs_closed_seconds",
+        "How long nothing is granted yet, after a restore; 0: claims are granted.",
+        max(0.0, state.closed_until_s - now_s),
+    )
+    live = Counter(one.role for one in state.identities.values() if one.is_live)
+    yield by_label(
+        "leasefs_identities",
+        GAUGE,
+        "Identities that are not revoked.",
+        "role",
+        {role.value: live[role] for role in Role},
+    )
     dirty, unlanded = state.uncommitted.counts()
     yield by_label(
         "leasefs_intent_paths",
