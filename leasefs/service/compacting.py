@@ -97,7 +97,8 @@ class Compactor:
             began_s = time.monotonic()
             base = await asyncio.to_thread(self._store.drop, upto_seq, BITE_EVENTS)
             self._hub.base = base
-            await asyncio.sleep(_REST * (time.monotonic() - began_s))
+            if base < upto_seq:
+                await asyncio.sleep(_REST * (time.monotonic() - began_s))
         if base > before:
             _log.info("the log begins after event %d now, before it began after %d", base, before)
 

@@ -108,6 +108,7 @@ class Status(Struct, frozen=True):
     """What this ledger is and how much it holds.
 
     `dirty` counts paths that are not committed, `unlanded` those that are committed and not landed.
+    Events up to `base` were dropped from the log. Nothing is granted for `closed_for_s` more, after a backup was brought back.
     """
 
     version: str
@@ -124,6 +125,8 @@ class Status(Struct, frozen=True):
     rescues: int
     store: str
     territories: list[str]
+    base: int = 0
+    closed_for_s: float = 0.0
 
 
 class Error(Struct, frozen=True):

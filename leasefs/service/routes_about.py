@@ -38,6 +38,8 @@ async def status(ledger: Ledger, call: Call, body: Body, query: Query) -> Answer
         rescues=sum(map(len, state.rescues.values())),
         store=ledger.store,
         territories=sorted(territories),
+        base=ledger.hub.base,
+        closed_for_s=max(0.0, state.closed_until_s - now_s),
     )
     return json_answer(200, found)
 
@@ -73,6 +75,8 @@ _STATUS = {
     "rescues": 2,
     "store": "sqlite:/home/user/.local/state/leasefs/ledger/ledger.sqlite3",
     "territories": ["github.com/octo/widgets"],
+    "base": 0,
+    "closed_for_s": 0.0,
 }
 
 ROUTES: tuple[Route[Any, Any], ...] = (

@@ -31,9 +31,13 @@ def command(as_json: bool) -> None:
 def ledger_fields(url: str, said: api.Body) -> list[tuple[str, str]]:
     """The ledger's own answer as named values."""
     territories = said.get("territories", [])
+    closed_for_s = said.get("closed_for_s", 0.0)
+    # Nothing is said of the usual, that claims are granted.
+    closed = f"not granted for {in_words(closed_for_s)}: it was brought back from a backup"
     return [
         ("ledger", f"{url}, leasefs {said['version']}, up {in_words(said['started_ago_s'])}"),
-        ("log", f"{said['seq']} events in {said['store']}"),
+        ("log", f"events {said.get('base', 0) + 1} to {said['seq']} in {said['store']}"),
+        *([("claims", closed)] if closed_for_s else []),
         ("sessions", f"{said['sessions']}, {said['live_sessions']} of them live"),
         ("leases", f"{said['leases']}, {said['lapsed']} of them lapsed"),
         ("waiters", str(said["waiters"])),
