@@ -252,10 +252,10 @@ class Inodes:
             node.more = None
         parent.children -= 1
 
-    def move(self, node: Node, old: tuple[Node, bytes], new: tuple[Node, bytes]) -> None:
-        """The node's name `old` is `new` from now on. Everything below it moves along."""
-        self.lose_name(node, *old)
-        self.add_name(node, *new)
+    def move(self, node: Node, old: Node, old_name: bytes, new: Node, new_name: bytes) -> None:
+        """The node is no longer at the old name but at the new one. Everything below it moves along."""
+        self.lose_name(node, old, old_name)
+        self.add_name(node, new, new_name)
 
     def path(self, node: Node) -> bytes | None:
         """The node's path relative to the root, or None if it has no name (any more)."""

@@ -139,18 +139,23 @@ def link(tree: Tree, number: int, parent_number: int, name: bytes, caller: Calle
 
 def unlink(tree: Tree, parent_number: int, name: bytes, caller: Caller) -> None:
     """Take a name away. Whoever has the file open keeps it."""
-    _take(tree, _UNLINK, (parent_number, name), os.unlink, caller)
+    _take(tree, _UNLINK, parent_number, name, os.unlink, caller)
 
 
 def rmdir(tree: Tree, parent_number: int, name: bytes, caller: Caller) -> None:
     """Remove an empty directory."""
-    _take(tree, _RMDIR, (parent_number, name), os.rmdir, caller)
+    _take(tree, _RMDIR, parent_number, name, os.rmdir, caller)
 
 
 def _take(
-    tree: Tree, op: Op, place: tuple[int, bytes], call: Callable[..., None], caller: Caller
+    tree: Tree,
+    op: Op,
+    parent_number: int,
+    name: bytes,
+    call: Callable[..., None],
+    caller: Caller,
 ) -> None:
-    parent, name = tree.directory(*place, op, caller.pid), place[1]
+    parent = tree.directory(parent_number, name, op, caller.pid)
     parent_fd = tree.lower.directory(parent)
     found = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
     target = tree.target(parent, name, found)

@@ -47,9 +47,9 @@ def rename(
     """
     if flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE):
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-    source_parent = tree.directory(*old, _RENAME, caller.pid)
-    goal_parent = tree.directory(*new, _RENAME, caller.pid)
-    source, goal = _look(tree, (source_parent, old[1]), (goal_parent, new[1]), flags)
+    source_parent = tree.directory(old[0], old[1], _RENAME, caller.pid)
+    goal_parent = tree.directory(new[0], new[1], _RENAME, caller.pid)
+    source, goal = _look(tree, source_parent, old[1], goal_parent, new[1], flags)
     for end in source.target, goal.target:
         if end.place is _GIT and tree.ground.is_git_root(end.path):
             tree.gate.refuse(Refused(Reason.BORDER, _RENAME, end.path), caller.pid)
@@ -68,18 +68,22 @@ def rename(
 
 
 def _look(
-    tree: Tree, source: tuple[Node, bytes], goal: tuple[Node, bytes], flags: int
+    tree: Tree, source: Node, source_name: bytes, goal: Node, goal_name: bytes, flags: int
 ) -> tuple[_End, _End]:
-    there, replaced = tree.lower.lstat(*source), tree.look(*goal)
+    there, replaced = tree.lower.lstat(source, source_name), tree.look(goal, goal_name)
     is_dir = stat.S_ISDIR(there.st_mode)
     replaces_dir = replaced is not None and stat.S_ISDIR(replaced.st_mode)
     # What moves to a name that does not exist yet is judged there by what it is.
     source_dir = is_dir or (bool(flags & RENAME_EXCHANGE) and replaces_dir)
-    target = tree.target(*source, there, moves=True, is_dir=source_dir)
+    target = tree.target(source, source_name, there, moves=True, is_dir=source_dir)
     # Where the directory lies was asked just now.
-    path = target.path[: -len(source[1])] + goal[1] if source[0] is goal[0] else None
-    other = tree.target(*goal, replaced, moves=True, is_dir=replaces_dir or is_dir, path=path)
-    return _End(*source, there, target, is_dir), _End(*goal, replaced, other, replaces_dir)
+    path = target.path[: -len(source_name)] + goal_name if source is goal else None
+    to_dir = replaces_dir or is_dir
+    other = tree.target(goal, goal_name, replaced, moves=True, is_dir=to_dir, path=path)
+    return (
+        _End(source, source_name, there, target, is_dir),
+        _End(goal, goal_name, replaced, other, replaces_dir),
+    )
 
 
 def _note_directories(tree: Tree, *paths: bytes) -> None:
@@ -99,24 +103,23 @@ def _same_inode(tree: Tree, source: _End, goal: _End) -> bool:
 def _note_names(tree: Tree, source: _End, goal: _End, flags: int) -> None:
     moved = tree.inodes.find(source.found) if source.found else None
     other = tree.inodes.find(goal.found) if goal.found else None
-    at_source, at_goal = (source.parent, source.name), (goal.parent, goal.name)
     exchanged = other is not None and flags & RENAME_EXCHANGE
     if other is not None:
-        tree.inodes.lose_name(other, *at_goal)
+        tree.inodes.lose_name(other, goal.parent, goal.name)
         other.told = None
         if not exchanged:
             tree.replaced(other)
     if moved is not None:
-        tree.inodes.move(moved, at_source, at_goal)
+        tree.inodes.move(moved, source.parent, source.name, goal.parent, goal.name)
         moved.told = None
     if other is not None and exchanged:
-        tree.inodes.add_name(other, *at_source)
+        tree.inodes.add_name(other, source.parent, source.name)
     if exchanged:
-        tree.made(*at_source)
+        tree.made(source.parent, source.name)
     else:
-        tree.outside.removed_here(*at_source)
+        tree.outside.removed_here(source.parent, source.name)
         tree.names_changed(source.parent)
-    tree.made(*at_goal)
+    tree.made(goal.parent, goal.name)
     for file in tree.handles.writers():
         if any(
             node is not None and tree.inodes.is_below(file.node, node) for node in (moved, other)

@@ -65,7 +65,7 @@ def test_a_renamed_directory_takes_everything_along() -> None:
     top = told(inodes, inodes.root, b"top", Found(2, DIRECTORY))
     mid = told(inodes, top, b"mid", Found(3, DIRECTORY))
     leaf = told(inodes, mid, b"leaf", Found(4))
-    inodes.move(top, (inodes.root, b"top"), (inodes.root, b"moved"))
+    inodes.move(top, inodes.root, b"top", inodes.root, b"moved")
     assert inodes.path(leaf) == b"moved/mid/leaf"
     assert inodes.is_below(leaf, top)
     assert not inodes.is_below(top, leaf)
