@@ -14,10 +14,11 @@ import time
 import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from leasefs.service.history import Abandoned
 from leasefs.store.chain import ORIGIN, event_sum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from leasefs.store.port import Entry, Store
 
@@ -52,17 +53,22 @@ class Archive:
         ]
         return sorted(found)
 
-    def keep(self, store: Store, upto_seq: int) -> None:
+    def keep(
+        self, store: Store, upto_seq: int, abandoned: Callable[[], bool] = lambda: False
+    ) -> None:
         """Write the events from the log's base up to this one, as far as they are not there; synced when it returns.
 
+        `abandoned` is asked often: once it holds, what is begun is left.
+
         Raises:
+            Abandoned: it was.
             StoreError: the log cannot be read.
             OSError: the archive cannot be written.
         """
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
         after = max([store.base(), *(one.last for one in self.segments() if one.last <= upto_seq)])
         while after < upto_seq:
-            after = self._segment(store, after, upto_seq)
+            after = self._segment(store, after, upto_seq, abandoned)
 
     def verify(self) -> list[str]:
         """What is wrong, one line each; a gap between segments is no fault of theirs, and not told. Raises OSError."""
@@ -78,13 +84,15 @@ class Archive:
                 last = 0
         return problems
 
-    def _segment(self, store: Store, after: int, upto_seq: int) -> int:
+    def _segment(
+        self, store: Store, after: int, upto_seq: int, abandoned: Callable[[], bool]
+    ) -> int:
         part = os.path.join(self._directory, ".part")
         first = last = 0
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as raw:
             with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
-                for entry in _entries(store, after, upto_seq):
+                for entry in _entries(store, after, upto_seq, abandoned):
                     first, last = first or entry.seq, entry.seq
                     packed.write(_LINE % (entry.seq, entry.sum.hex().encode(), entry.data[1:]))
             raw.flush()
@@ -115,10 +123,14 @@ def _verified(segment: Segment, before: bytes | None) -> bytes:
     return before or ORIGIN
 
 
-def _entries(store: Store, after: int, upto_seq: int) -> Iterator[Entry]:
-    """The events of one segment."""
+def _entries(
+    store: Store, after: int, upto_seq: int, abandoned: Callable[[], bool]
+) -> Iterator[Entry]:
+    """The events of one segment. Raises Abandoned."""
     count = 0
     while after < upto_seq and count < SEGMENT_EVENTS:
+        if abandoned():
+            raise Abandoned
         page = [one for one in store.read(after, PAGE) if one.seq <= upto_seq]
         yield from page
         after, count = page[-1].seq, count + len(page)

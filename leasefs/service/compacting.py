@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from leasefs.core.errors import LeasefsError, LedgerUnavailable
 from leasefs.service import retention
 from leasefs.service.archive import Archive
 from leasefs.service.entries import UnknownEvent
+from leasefs.service.history import Abandoned
 from leasefs.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ class Compactor:
         self.before: Callable[[], Awaitable[None]] = _nothing
         self._one_at_a_time = asyncio.Lock()
         self._going: set[asyncio.Task[None]] = set()
+        self._stopping = threading.Event()
 
     async def begin(self, keep: Retention, wall_s: float) -> tuple[int, int]:
         """Begin to drop what need not be kept; the base now, and where it will be. Goes on by itself.
@@ -76,7 +79,8 @@ class Compactor:
             await self._dropping(upto_seq)
 
     async def close(self) -> None:
-        """Stop after the bite that is being taken."""
+        """Stop after the bite that is being taken; what is being archived is left, and archived anew another time."""
+        self._stopping.set()
         for task in self._going:
             task.cancel()
         await asyncio.gather(*self._going, return_exceptions=True)
@@ -85,14 +89,17 @@ class Compactor:
         async with self._one_at_a_time:
             try:
                 await self.drop(upto_seq)
+            except Abandoned:
+                return
             except (StoreError, LeasefsError, OSError) as error:
                 _log.warning("old events up to %d stay: %s", upto_seq, error)
 
     async def drop(self, upto_seq: int) -> None:
-        """Archive, if that is wanted, and drop all events up to this one. Raises StoreError, OSError."""
+        """Archive, if that is wanted, and drop all events up to this one. Raises StoreError, OSError, Abandoned."""
         base = before = await asyncio.to_thread(self._store.base)
         if self.archive and base < upto_seq:
-            await asyncio.to_thread(Archive(self.archive).keep, self._store, upto_seq)
+            keep = Archive(self.archive).keep
+            await asyncio.to_thread(keep, self._store, upto_seq, self._stopping.is_set)
         while base < upto_seq:
             began_s = time.monotonic()
             base = await asyncio.to_thread(self._store.drop, upto_seq, BITE_EVENTS)

@@ -14,7 +14,7 @@ from leasefs.core.errors import InvalidRequest
 from leasefs.core.state import State, apply
 from leasefs.service import snapshot
 from leasefs.service.entries import record_of
-from leasefs.service.history import Abandoned, History, last_up_to
+from leasefs.service.history import PAGE, Abandoned, History, last_up_to
 from leasefs.service.recovery import recover
 from leasefs.service.snapshot import Saved
 from leasefs.store.errors import StoreError
@@ -102,6 +102,30 @@ def test_a_replay_that_nobody_waits_for_ends() -> None:
     store, _ = recorded([*OPENED, *claims])
     with pytest.raises(Abandoned):
         History(store, breath_s=0.0).replayed(300, lambda: True)
+
+
+def test_the_loop_goes_on_while_a_state_is_replayed() -> None:
+    """Once for each page at least, whoever waits on it."""
+    claims = [(ClaimLease(SESSIONS[0], str(n), (f"a/{n}",)), 1.0) for n in range(500)]
+    store, _ = recorded([*OPENED, *claims])
+    turns = 0
+
+    async def turning() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def main() -> None:
+        task = asyncio.create_task(turning())
+        await asyncio.sleep(0)
+        before = turns
+        moment = await History(store).at(500)
+        assert moment.seq == 500
+        assert turns - before >= 500 // PAGE
+        task.cancel()
+
+    asyncio.run(main())
 
 
 def test_the_route_tells_what_held(serving: Any) -> None:

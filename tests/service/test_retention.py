@@ -202,6 +202,26 @@ def test_what_is_dropped_is_archived_before(tmp_path: Path, monkeypatch: Any) ->
     store.close()
 
 
+def test_a_server_that_stops_does_not_wait_for_its_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much there is to write; nothing is dropped, and the next one begins anew."""
+    monkeypatch.setattr("leasefs.service.archive.PAGE", 1)
+    store, directory = MemoryStore(), str(tmp_path / "archive")
+    filled(store)
+
+    async def main() -> None:
+        one = compactor(store, directory)
+        await one.begin(Retention(90, young_s=0.0), 300.0)
+        await one.close()
+
+    asyncio.run(main())
+    assert store.base() == 0
+    assert not os.path.exists(directory) or Archive(directory).segments() == []
+    asyncio.run(compactor(store, directory).drop(100))
+    assert numbers(Archive(directory)) == set(range(1, 101))
+
+
 @pytest.mark.parametrize("damage", ["flip", "cut", "rename", "swap"])
 def test_a_damaged_archive_is_found(tmp_path: Path, monkeypatch: Any, damage: str) -> None:
     monkeypatch.setattr("leasefs.service.archive.SEGMENT_EVENTS", 60)
@@ -261,9 +281,9 @@ def test_killed_while_it_archives_or_drops_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`kill -9` around each call that names, syncs or drops: what is not in the log is in the archive."""
-    monkeypatch.setattr("leasefs.service.archive.SEGMENT_EVENTS", 40)
-    monkeypatch.setattr("leasefs.service.archive.PAGE", 40)
-    monkeypatch.setattr(compacting, "BITE_EVENTS", 30)
+    monkeypatch.setattr("leasefs.service.archive.SEGMENT_EVENTS", 60)
+    monkeypatch.setattr("leasefs.service.archive.PAGE", 60)
+    monkeypatch.setattr(compacting, "BITE_EVENTS", 60)
     store = SqliteStore(tmp_path / "ledger.db")
     filled(store)
     store.close()
