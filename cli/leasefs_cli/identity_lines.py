@@ -21,6 +21,15 @@ def _added(event: Event) -> tuple[str, str]:
     ], f"{identity['role']}{whose}, priority {priority} at most, by {identity['added_by']}"
 
 
+def _changed(event: Event) -> tuple[str, str]:
+    bound = event.get("uid") is not None
+    whose = f", local user {event['user'] or event['uid']}" if bound else ""
+    priority = name_of(event["priority"])
+    return event[
+        "agent"
+    ], f"is {event['role']}{whose}, priority {priority} at most, by {event['by']}"
+
+
 def _rotated(event: Event) -> tuple[str, str]:
     left_s = event["good_until_s"] - event["at_s"]
     former = f"; the former one is good for {in_words(left_s)} more" if left_s > 0 else ""
@@ -33,6 +42,7 @@ def _revoked(event: Event) -> tuple[str, str]:
 
 TELLERS: dict[str, Callable[[Event], tuple[str, str]]] = {
     "agent-added": _added,
+    "agent-changed": _changed,
     "agent-rotated": _rotated,
     "agent-revoked": _revoked,
 }

@@ -32,6 +32,20 @@ def add_agent(
     return Call("POST", "/v1/agents", body)
 
 
+def change_agent(
+    name: str,
+    *,
+    role: str | None = None,
+    user: str | None = None,
+    priority: int | None = None,
+    by: str = "",
+) -> Call:
+    """As operator, change what it may do, or whose it is; "" as `user` is nobody, None leaves it (AgentAnswer)."""
+    wanted: Body = {"role": role, "user": user, "priority": priority}
+    body: Body = {field: value for field, value in wanted.items() if value is not None}
+    return Call("PATCH", f"/v1/agents/{quoted(name)}", {**body, "by": by})
+
+
 def rotate_agent(name: str, token: IssuedToken, *, grace_s: float = 0.0, by: str = "") -> Call:
     """As operator, give it another token; those before are good for `grace_s` more seconds (AgentAnswer)."""
     body: Body = {**_hashed(token), "grace_s": grace_s, "by": by}

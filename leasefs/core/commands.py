@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from leasefs.core.command_base import Command as Command
 from leasefs.core.events import WriteRefused
+from leasefs.core.identity_commands import AddAgent as AddAgent
+from leasefs.core.identity_commands import ChangeAgent as ChangeAgent
+from leasefs.core.identity_commands import IdentityCommand
+from leasefs.core.identity_commands import RevokeAgent as RevokeAgent
+from leasefs.core.identity_commands import RotateAgent as RotateAgent
 from leasefs.core.intents import ForeignChange, IntentKind, OnDirty, Outcome, Require, Unleased
 from leasefs.core.lease import DEFAULT_TTL_S, Mode
 from leasefs.core.records import Admission, Fresh, Rescue
-from leasefs.core.roles import Role
-
-
-class Command(Struct, frozen=True):
-    """Base of all commands."""
 
 
 class StartLedger(Command, frozen=True):
@@ -342,39 +343,6 @@ class RecordFresh(Command, frozen=True):
     fresh: Fresh
 
 
-class AddAgent(Command, frozen=True):
-    """An operator issues an identity. Its token was made by who asks: the ledger sees the hash alone.
-
-    `priority` None takes what its role usually has.
-    """
-
-    operator: str
-    name: str
-    role: Role
-    token_id: str
-    token_sha256: str
-    uid: int | None = None
-    user: str = ""
-    priority: int | None = None
-
-
-class RotateAgent(Command, frozen=True):
-    """An operator gives an identity another token; those before are good for `grace_s` more seconds."""
-
-    operator: str
-    name: str
-    token_id: str
-    token_sha256: str
-    grace_s: float = 0.0
-
-
-class RevokeAgent(Command, frozen=True):
-    """An operator ends an identity, and all that its sessions hold."""
-
-    operator: str
-    name: str
-
-
 class Tick(Command, frozen=True):
     """Time has passed: look at these leases and sessions, whose deadlines are due."""
 
@@ -407,8 +375,6 @@ AnyCommand = (
     | ReportRescue
     | DropRescue
     | RecordFresh
-    | AddAgent
-    | RotateAgent
-    | RevokeAgent
+    | IdentityCommand
     | Tick
 )

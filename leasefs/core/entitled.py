@@ -61,7 +61,7 @@ def check_claim(
         what = "recall at once" if cold else f"claim with priority {priority_name(priority)}"
         raise Denied(
             f"{identity.name} may not {what}: its priority is {priority_name(identity.priority)} at most; claim with less, "
-            f"or ask an operator, who can issue it anew (`leasefs agent add --priority {priority_name(wanted)}`)",
+            f"or ask an operator (`leasefs agent set {identity.name} --priority {priority_name(wanted)}`)",
             identity=identity.name,
             priority=identity.priority,
             needs=wanted,

@@ -9,9 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from leasefs.core.event_base import Event as Event
-from leasefs.core.identity_events import AgentAdded as AgentAdded
-from leasefs.core.identity_events import AgentRevoked as AgentRevoked
-from leasefs.core.identity_events import AgentRotated as AgentRotated
+from leasefs.core.identity_events import IdentityEvent as IdentityEvent
 from leasefs.core.intents import ForeignChange, Outcome, Unleased
 from leasefs.core.records import (
     Admission,
@@ -387,9 +385,7 @@ AnyEvent = (
     | Rescued
     | RescueDropped
     | FreshRecorded
-    | AgentAdded
-    | AgentRotated
-    | AgentRevoked
+    | IdentityEvent
 )
 
 

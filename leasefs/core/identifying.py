@@ -5,19 +5,22 @@ Called by `leasefs.core.state.apply` and, like it, asks no question.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from leasefs.core.identity_events import AgentAdded, AgentChanged, AgentRevoked, AgentRotated
 from leasefs.core.records import Identity, replace
 from leasefs.core.roles import Role
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from leasefs.core import events as ev
     from leasefs.core.state import State
 
 TOKENS_KEPT = 8
 
 
-def agent_added(state: State, event: ev.AgentAdded, recorded: ev.Recorded) -> State:
+def agent_added(state: State, event: AgentAdded, recorded: ev.Recorded) -> State:
     """The ledger knows somebody; what is open under that name already is theirs from here on."""
     identity = event.identity
     if identity.role.may(Role.AGENT):
@@ -29,7 +32,16 @@ def agent_added(state: State, event: ev.AgentAdded, recorded: ev.Recorded) -> St
     return known(state, identity)
 
 
-def agent_rotated(state: State, event: ev.AgentRotated, recorded: ev.Recorded) -> State:
+def agent_changed(state: State, event: AgentChanged, recorded: ev.Recorded) -> State:
+    """It may do more, or less, or belongs to somebody else."""
+    identity = state.identities[event.agent]
+    changed = replace(
+        identity, role=event.role, priority=event.priority, uid=event.uid, user=event.user
+    )
+    return known(state, changed)
+
+
+def agent_rotated(state: State, event: AgentRotated, recorded: ev.Recorded) -> State:
     """It is known by another token."""
     identity = state.identities[event.agent]
     before = tuple(
@@ -47,7 +59,7 @@ def agent_rotated(state: State, event: ev.AgentRotated, recorded: ev.Recorded) -
     return known(state, rotated)
 
 
-def agent_revoked(state: State, event: ev.AgentRevoked, recorded: ev.Recorded) -> State:
+def agent_revoked(state: State, event: AgentRevoked, recorded: ev.Recorded) -> State:
     """It is known, but for nothing any more; its sessions are to give up what they hold."""
     identity = replace(
         state.identities[event.agent], revoked_at_s=recorded.at_s, revoked_by=event.by
@@ -86,3 +98,11 @@ def known(state: State, identity: Identity) -> State:
         by_token=by_token.finish(),
         by_uid=by_uid.finish(),
     )
+
+
+CHANGES: dict[type[ev.Event], Callable[[State, Any, ev.Recorded], State]] = {
+    AgentAdded: agent_added,
+    AgentChanged: agent_changed,
+    AgentRotated: agent_rotated,
+    AgentRevoked: agent_revoked,
+}

@@ -5,30 +5,36 @@ The ledger never sees a token when it is issued: whoever asks made it, and sends
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from leasefs.core import tokens
 from leasefs.core.answers import AgentAnswer
 from leasefs.core.claims import revoke_one
 from leasefs.core.ending import expire, withdraw
 from leasefs.core.errors import Denied, InvalidRequest
-from leasefs.core.events import AgentAdded, AgentRevoked, AgentRotated, SessionEnded
+from leasefs.core.events import SessionEnded
 from leasefs.core.globs import globs_of
 from leasefs.core.granting import settle
 from leasefs.core.identifying import TOKENS_KEPT
+from leasefs.core.identity_commands import AddAgent, ChangeAgent, RevokeAgent, RotateAgent
+from leasefs.core.identity_events import AgentAdded, AgentChanged, AgentRevoked, AgentRotated
 from leasefs.core.records import Identity, Token, replace
-from leasefs.core.roles import GREATEST_PRIORITY, LEAST_PRIORITY, MAX_GRACE_S, USUAL_PRIORITY
+from leasefs.core.roles import GREATEST_PRIORITY, LEAST_PRIORITY, MAX_GRACE_S, USUAL_PRIORITY, Role
 from leasefs.core.sessions import claims_of, is_name
 from leasefs.core.views import is_live
 
 if TYPE_CHECKING:
-    from leasefs.core.commands import AddAgent, RevokeAgent, RotateAgent
+    from collections.abc import Callable
+
+    from leasefs.core.command_base import Command
     from leasefs.core.draft import Decision, Draft
     from leasefs.core.records import Session
     from leasefs.core.state import State
 
 MAX_USER_LENGTH = 256
 MAX_UID = 2**32 - 2
+NOBODY = -1
+"""As a `uid` to change to: no local user."""
 
 
 def add_agent(draft: Draft, command: AddAgent) -> Decision:
@@ -72,6 +78,10 @@ def _check(command: AddAgent) -> None:
             field="name",
         )
     _check_token(command)
+    _check_terms(command)
+
+
+def _check_terms(command: AddAgent | ChangeAgent) -> None:
     if command.priority is not None and not (
         LEAST_PRIORITY <= command.priority <= GREATEST_PRIORITY
     ):
@@ -79,7 +89,8 @@ def _check(command: AddAgent) -> None:
             f"priority {command.priority} is not in {LEAST_PRIORITY}..{GREATEST_PRIORITY}",
             field="priority",
         )
-    if len(command.user) > MAX_USER_LENGTH or not 0 <= (command.uid or 0) <= MAX_UID:
+    least = NOBODY if isinstance(command, ChangeAgent) else 0
+    if len(command.user) > MAX_USER_LENGTH or not least <= (command.uid or 0) <= MAX_UID:
         raise InvalidRequest("there is no such local user", field="user")
 
 
@@ -104,11 +115,15 @@ def _is_same(identity: Identity, command: AddAgent) -> bool:
 def _check_free(state: State, command: AddAgent) -> None:
     if command.token_id in state.by_token:
         raise Denied("this token's id is taken; make another one")
+    _check_user(state, command)
+
+
+def _check_user(state: State, command: AddAgent | ChangeAgent) -> None:
     whose = None if command.uid is None else state.by_uid.get(command.uid)
-    if whose is not None:
+    if whose not in {None, command.name}:
         raise Denied(
-            f"local user {command.user or command.uid} is {whose} already, and can be one identity only; revoke that "
-            "first",
+            f"local user {command.user or command.uid} is {whose} already, and can be one identity only; let go of that "
+            f"first (`leasefs agent set {whose} --user none`)",
             identity=whose,
         )
 
@@ -122,6 +137,36 @@ def _over(former: Identity | None) -> tuple[Token, ...]:
         replace(token, good_until_s=over_s) if token.is_good(over_s) else token
         for token in former.tokens[1 - TOKENS_KEPT :]
     )
+
+
+def change_agent(draft: Draft, command: ChangeAgent) -> Decision:
+    """Let an identity do more or less, or give it to another local user. Raises as `add_agent` and `known_agent`.
+
+    Who has sessions open does not become an observer: nobody could renew what they hold.
+    """
+    identity = known_agent(draft.state, command.name)
+    _check_terms(command)
+    _check_user(draft.state, command)
+    role = identity.role if command.role is None else command.role
+    priority = identity.priority if command.priority is None else command.priority
+    uid, user = identity.uid, identity.user
+    if command.uid is not None:
+        uid, user = (None, "") if command.uid == NOBODY else (command.uid, command.user)
+    open_ = [one.id for one in sessions_of(draft.state, identity.name)]
+    if open_ and not role.may(Role.AGENT):
+        raise Denied(
+            f"{identity.name} has sessions ({', '.join(open_[:4])}), which an observer cannot keep; end them first "
+            "(`leasefs unmount`), or revoke it and add it anew",
+            identity=identity.name,
+        )
+    if (role, priority, uid, user) != (
+        identity.role,
+        identity.priority,
+        identity.uid,
+        identity.user,
+    ):
+        draft.emit(AgentChanged(identity.name, role, priority, command.operator, uid, user))
+    return draft.done(agent_answer(draft.state, draft.state.identities[identity.name], draft.now_s))
 
 
 def rotate_agent(draft: Draft, command: RotateAgent) -> Decision:
@@ -247,3 +292,11 @@ def _grace_s(identity: Identity, now_s: float) -> float | None:
 def agents(state: State, now_s: float) -> list[AgentAnswer]:
     """All identities by name, revoked ones too."""
     return [agent_answer(state, state.identities[name], now_s) for name in sorted(state.identities)]
+
+
+DECIDERS: dict[type[Command], Callable[[Draft, Any], Decision]] = {
+    AddAgent: add_agent,
+    ChangeAgent: change_agent,
+    RotateAgent: rotate_agent,
+    RevokeAgent: revoke_agent,
+}

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from leasefs.core.event_base import Event
 from leasefs.core.records import Identity, Token
+from leasefs.core.roles import Role
 
 
 class AgentAdded(Event, frozen=True, tag="agent-added"):
     """An operator issued an identity; `identity` says who did. It takes the place of a revoked one of its name."""
 
     identity: Identity
+
+
+class AgentChanged(Event, frozen=True, tag="agent-changed"):
+    """What an identity may do, or whose it is, is this from here on."""
+
+    agent: str
+    role: Role
+    priority: int
+    by: str
+    uid: int | None = None
+    user: str = ""
 
 
 class AgentRotated(Event, frozen=True, tag="agent-rotated"):
@@ -26,3 +38,6 @@ class AgentRevoked(Event, frozen=True, tag="agent-revoked"):
 
     agent: str
     by: str
+
+
+IdentityEvent = AgentAdded | AgentChanged | AgentRotated | AgentRevoked

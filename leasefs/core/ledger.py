@@ -40,7 +40,6 @@ from leasefs.core import (
     sessions,
 )
 from leasefs.core.commands import (
-    AddAgent,
     AnyCommand,
     AskForTime,
     ClaimLease,
@@ -61,9 +60,7 @@ from leasefs.core.commands import (
     ReportIntents,
     ReportRefusals,
     ReportRescue,
-    RevokeAgent,
     RevokeLease,
-    RotateAgent,
     SetAdmission,
     SetHold,
     SettleIntents,
@@ -105,9 +102,7 @@ _DECIDERS: dict[type[Command], Callable[[Draft, Any], Decision]] = {
     ReportRescue: rescues.report_rescue,
     DropRescue: rescues.drop_rescue,
     RecordFresh: fresh.record_fresh,
-    AddAgent: identities.add_agent,
-    RotateAgent: identities.rotate_agent,
-    RevokeAgent: identities.revoke_agent,
+    **identities.DECIDERS,
     Tick: renewal.tick,
 }
 

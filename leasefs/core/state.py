@@ -381,7 +381,5 @@ _CHANGES: dict[type[ev.Event], Callable[[State, Any, ev.Recorded], State]] = {
     ev.Rescued: leftovers.rescued,
     ev.RescueDropped: leftovers.rescue_dropped,
     ev.FreshRecorded: fresh.fresh_recorded,
-    ev.AgentAdded: identifying.agent_added,
-    ev.AgentRotated: identifying.agent_rotated,
-    ev.AgentRevoked: identifying.agent_revoked,
+    **identifying.CHANGES,
 }

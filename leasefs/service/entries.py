@@ -70,7 +70,7 @@ class UnknownEvent(Exception):
 
 
 _reader = wire_json.Reader(StoredEvent)
-_WITH_HASHES = ev.SessionOpened | ev.AgentAdded | ev.AgentRotated
+_WITH_HASHES = ev.SessionOpened | ev.IdentityEvent
 # Within a string a quotation mark would have a backslash before it, so this is a field.
 _HASH = re.compile(rb'("(?:secret_)?sha256":")[0-9a-f]{64}(?=")')
 _OF_A_LEASE = (
@@ -149,12 +149,7 @@ def _whose(event: AnyEvent, before: State, after: State) -> tuple[str, str]:
         return event.fresh.territory, ""
     if isinstance(
         event,
-        ev.LedgerStarted
-        | ev.LedgerRestored
-        | ev.LedgerReopened
-        | ev.AgentAdded
-        | ev.AgentRotated
-        | ev.AgentRevoked,
+        ev.LedgerStarted | ev.LedgerRestored | ev.LedgerReopened | ev.IdentityEvent,
     ):
         return "", ""
     if isinstance(event, ev.AdmissionSet):

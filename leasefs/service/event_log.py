@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from leasefs.core import events as ev
+    from leasefs.core import identity_events
     from leasefs.core.state import State
     from leasefs.service.entries import Record
 
@@ -193,7 +194,7 @@ def _hold_set(event: ev.HoldSet) -> Told:
     return _told(Event.OPERATED, words, by=event.by, lease=event.lease, what="hold")
 
 
-def _agent_added(event: ev.AgentAdded) -> Told:
+def _agent_added(event: identity_events.AgentAdded) -> Told:
     identity = event.identity
     words = f"{identity.added_by} issued the identity {identity.name} ({identity.role.value})"
     return _told(
@@ -201,12 +202,17 @@ def _agent_added(event: ev.AgentAdded) -> Told:
     )
 
 
-def _agent_rotated(event: ev.AgentRotated) -> Told:
+def _agent_changed(event: identity_events.AgentChanged) -> Told:
+    words = f"{event.by} made {event.agent} an {event.role.value} of priority {event.priority}"
+    return _told(Event.OPERATED, words, by=event.by, identity=event.agent, what="agent set")
+
+
+def _agent_rotated(event: identity_events.AgentRotated) -> Told:
     words = f"{event.by} gave {event.agent} another token"
     return _told(Event.OPERATED, words, by=event.by, identity=event.agent, what="agent rotate")
 
 
-def _agent_revoked(event: ev.AgentRevoked) -> Told:
+def _agent_revoked(event: identity_events.AgentRevoked) -> Told:
     words = f"{event.by} revoked the identity {event.agent}"
     return _told(Event.OPERATED, words, by=event.by, identity=event.agent, what="agent revoke")
 
@@ -245,6 +251,7 @@ _TELLERS: dict[str, Callable[[Any], Told]] = {
     "admission-set": _admission_set,
     "hold-set": _hold_set,
     "agent-added": _agent_added,
+    "agent-changed": _agent_changed,
     "agent-rotated": _agent_rotated,
     "agent-revoked": _agent_revoked,
     "ledger-restored": _restored,

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import pwd
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from leasefs.core.commands import AddAgent, RotateAgent
 from leasefs.core.errors import InvalidRequest
+from leasefs.core.identities import NOBODY
+from leasefs.core.identity_commands import AddAgent, ChangeAgent, RotateAgent
 from leasefs.core.roles import Role
 from leasefs.service.requests import Body, Name, OnBehalfOf, SmallInt
+
+if TYPE_CHECKING:
+    from leasefs.core.records import Identity
 
 TokenId = Annotated[str, Meta(max_length=64)]
 Hash = Annotated[str, Meta(max_length=128)]
@@ -41,6 +45,23 @@ class AgentBody(Body, frozen=True):
             user=self.user,
             priority=self.priority,
         )
+
+
+class ChangeBody(Body, frozen=True):
+    """What an identity may do, and whose it is: what is not said stays; an empty `user` is nobody."""
+
+    role: Role | None = None
+    priority: SmallInt | None = None
+    user: Name | None = None
+    by: OnBehalfOf = ""
+
+    def command(self, operator: str, name: str, now: Identity | None) -> ChangeAgent:
+        """The command of this operator; `now` is how it is. Raises InvalidRequest as `AgentBody.command`."""
+        uid = None if self.user is None else uid_of(self.user) if self.user else NOBODY
+        role = self.role or (now.role if now else Role.AGENT)
+        bound = now.uid if now and uid is None else uid
+        _check_not_taken_for_another(name, role, bound)
+        return ChangeAgent(operator, name, self.role, self.priority, uid, self.user or "")
 
 
 class RotateBody(Body, frozen=True):

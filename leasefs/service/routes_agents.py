@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leasefs.core.answers import AgentAnswer
-from leasefs.core.commands import RevokeAgent
 from leasefs.core.identities import agents
+from leasefs.core.identity_commands import RevokeAgent
 from leasefs.core.records import replace
 from leasefs.service.exchange import Answer, Call, json_answer
 from leasefs.service.replies import Agents, WhoAmI
 from leasefs.service.requests import Body, Query, RevokeBody
-from leasefs.service.requests_agents import AgentBody, RotateBody
+from leasefs.service.requests_agents import AgentBody, ChangeBody, RotateBody
 from leasefs.service.routes import Auth, Route
 
 if TYPE_CHECKING:
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 async def add_agent(ledger: Ledger, call: Call, body: AgentBody, query: Query) -> Answer:
     """Issue one."""
     return await ledger.carry_out(body.command(call.principal.acting(body.by)), 201)
+
+
+async def change_agent(ledger: Ledger, call: Call, body: ChangeBody, query: Query) -> Answer:
+    """More, or less, or somebody else's."""
+    name, operator = call.params["identity"], call.principal.acting(body.by)
+    return await ledger.carry_out(body.command(operator, name, ledger.state.identities.get(name)))
 
 
 async def rotate_agent(ledger: Ledger, call: Call, body: RotateBody, query: Query) -> Answer:
@@ -104,6 +110,18 @@ ROUTES: tuple[Route[Any, Any], ...] = (
         "List identities, revoked ones too",
         {200: Agents},
         example_answers={200: {"agents": [_AGENT]}},
+    ),
+    Route(
+        "PATCH",
+        "/v1/agents/{identity}",
+        change_agent,
+        "As operator, change what an identity may do, or which local user it belongs to",
+        {200: AgentAnswer},
+        auth=Auth.OPERATOR,
+        body=ChangeBody,
+        refusals=_DECIDING,
+        example={"role": "agent", "priority": 20, "by": "ann"},
+        example_answers={200: {**_AGENT, "priority": 20}},
     ),
     Route(
         "POST",

@@ -16,6 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from leasefs.core import events as ev
+from leasefs.core.identity_events import AgentRevoked
 from leasefs.service.entries import Record, record_again
 from leasefs.service.history import History
 from leasefs.store.errors import EventsDropped
@@ -247,7 +248,7 @@ class StreamHub:
                     follower.offer(record)
             if self._waiting:
                 self._tell(_befallen(record.event))
-            if isinstance(record.event, ev.AgentRevoked):
+            if isinstance(record.event, AgentRevoked):
                 self._wake_all()
 
     def _tell(self, lease_id: str) -> None:

@@ -11,6 +11,7 @@ from leasefs.core.commands import (
     AddAgent,
     AskForTime,
     Beat,
+    ChangeAgent,
     ClaimLease,
     DelegateLease,
     DowngradeLease,
@@ -204,6 +205,14 @@ _identified = st.one_of(
         st.sampled_from([0.0, 60.0]),
     ),
     st.builds(RevokeAgent, st.just("op"), _names),
+    st.builds(
+        ChangeAgent,
+        st.just("op"),
+        _names,
+        st.sampled_from([None, *Role]),
+        st.sampled_from([None, -20, 20]),
+        st.sampled_from([None, -1, 1001, 1002]),
+    ),
     st.builds(
         lambda number: structs.replace(
             open_command(number), kind="mount", replace=True, identity=f"agent-{number}"

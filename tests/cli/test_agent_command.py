@@ -155,6 +155,18 @@ def test_list_whoami_and_revoke_in_words(served: LedgerProcess, installed: Any) 
     assert "the local user, whose ledger it is" in installed("agent", "whoami").out
 
 
+def test_what_it_may_is_set(served: LedgerProcess, installed: Any) -> None:
+    installed("agent", "add", "ci")
+    done = installed("agent", "set", "ci", "--priority", "urgent", "--user", "65534")
+    assert done.out.splitlines()[1].split()[:4] == ["ci", "agent", "urgent", "65534"]
+    said = json.loads(
+        installed("agent", "set", "ci", "--user", "none", "--role", "observer", "--json").out
+    )
+    assert (said["role"], said["priority"], said["uid"]) == ("observer", 20, None)
+    assert installed("agent", "set", "ci").code == 2
+    assert "is observer, priority urgent at most" in installed("log").out
+
+
 def test_with_a_token_one_is_who_it_says(
     served: LedgerProcess, installed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

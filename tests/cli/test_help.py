@@ -73,7 +73,7 @@ def test_the_commands_are_these() -> None:
         *("plan", "delegate", "downgrade", "recall", "more-time"),
         *("admission", "admission show", "admission set", "admission clear"),
         *("hold", "freeze", "unfreeze", "freezes"),
-        *("agent", "agent add", "agent rotate", "agent revoke", "agent list", "agent whoami"),
+        *("agent", "agent add", "agent set", "agent rotate", "agent revoke", "agent list", "agent whoami"),
         *("rescue", "rescue list", "rescue show", "rescue apply", "rescue drop"),
         *("config", "config show", "config get", "config path"),
         *("service", "service install", "service status", "service uninstall"),

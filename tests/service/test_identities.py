@@ -97,6 +97,7 @@ def test_an_agent_works_over_tcp_under_its_own_name_only(serving: Any) -> None:
             {"agent": "n", "token_id": "0" * 12, "token_sha256": "0" * 64, "by": "boss"},
             "agent-added",
         ),
+        ("PATCH", "/v1/agents/ci", {"priority": 20, "by": "boss"}, "agent-changed"),
         (
             "POST",
             "/v1/agents/ci/rotate",
@@ -284,5 +285,31 @@ def test_a_session_cannot_be_taken_over_by_its_id(serving: Any) -> None:
             again = _opening("ci", secret="t" * 40)
             assert (await ledger.client.ask("POST", "/v1/sessions", again)).status == 403
             assert (await ci.ask("POST", "/v1/leases", _claim())).status == 201
+
+    asyncio.run(main())
+
+
+def test_what_an_identity_may_is_changed(serving: Any) -> None:
+    async def main() -> None:
+        async with serving() as ledger:
+            ci = await _session(ledger, "ci", await _add(ledger, "ci"))
+            assert (await ci.ask("POST", "/v1/leases", _claim(priority=20))).status == 403
+
+            async def change(**fields: Any) -> Any:
+                return await ledger.client.ask("PATCH", "/v1/agents/ci", fields)
+
+            assert (await change(priority=20, user=str(BOUND))).json["uid"] == BOUND
+            assert (await ci.ask("POST", "/v1/leases", _claim(priority=20))).status == 201
+            assert (await AsgiClient(ledger.app, uid=BOUND).ask("GET", "/v1/whoami")).json[
+                "name"
+            ] == "ci"
+            assert (await change(user="")).json["uid"] is None
+            assert (await AsgiClient(ledger.app, uid=BOUND).ask("GET", "/v1/whoami")).status == 403
+            for wrong in ({"user": "no-such-user-here"}, {"priority": 101}, {"role": "king"}):
+                assert (await change(**wrong)).code == "invalid"
+            await _add(ledger, "daemon")
+            named = await ledger.client.ask("PATCH", "/v1/agents/daemon", {"role": "operator"})
+            assert "take one for the other" in named.json["error"]["message"]
+            assert (await ledger.client.ask("PATCH", "/v1/agents/nobody", {})).code == "invalid"
 
     asyncio.run(main())

@@ -21,15 +21,7 @@ from leasefs.testing.asgi import AsgiClient
 NAMES = ("ann", "bob", "cat", "eye")
 UIDS = {"ann": 5001, "bob": 5002, "cat": None, "eye": 5004}
 GLOBS = ("a/**", "b/**", "c/**", "d/x")
-FORCED = (
-    ev.Revoked
-    | ev.Recalled
-    | ev.AdmissionSet
-    | ev.HoldSet
-    | ev.AgentAdded
-    | ev.AgentRotated
-    | ev.AgentRevoked
-)
+FORCED = ev.Revoked | ev.Recalled | ev.AdmissionSet | ev.HoldSet | ev.IdentityEvent
 # How who asks shows who they are: as they should, or with a mixture of what they know of others and have themselves.
 HOW = (
     *("token", "session", "session", "session", "own uid", "nothing"),

@@ -138,6 +138,7 @@ def test_what_is_decided_for_others_is_an_operators() -> None:
         "POST /v1/freezes",
         "DELETE /v1/freezes/{lease}",
         "POST /v1/agents",
+        "PATCH /v1/agents/{identity}",
         "POST /v1/agents/{identity}/rotate",
         "POST /v1/agents/{identity}/revoke",
     }

@@ -26,6 +26,7 @@ class AgentGroup(LazyGroup):
             "Commands",
             {
                 "add": _listed("add", "Issue an identity, and print its token once."),
+                "set": _listed("set", "Change what it may do, or whose it is."),
                 "rotate": _listed("rotate", "Give it another token."),
                 "revoke": _listed("revoke", "End it, and all that its sessions hold."),
                 "list": _listed("list", "Who there is, with what role, used when."),

@@ -10,6 +10,7 @@ from leasefs.core import tokens
 from leasefs.core.commands import (
     AddAgent,
     Beat,
+    ChangeAgent,
     ClaimRegions,
     DelegateLease,
     EndSession,
@@ -19,7 +20,7 @@ from leasefs.core.commands import (
     RotateAgent,
 )
 from leasefs.core.identifying import TOKENS_KEPT
-from leasefs.core.identities import MAX_UID, agents
+from leasefs.core.identities import MAX_UID, NOBODY, agents
 from leasefs.core.roles import HUMAN, MAX_GRACE_S, Role
 from leasefs.core.views import SESSION_TTL_S, sessions
 
@@ -294,3 +295,32 @@ def test_a_session_of_its_name_is_its_own_whoever_opens_it(
     assert ledger.open("root-made", "-two").error is None
     _add(ledger, "b", 4, role=Role.OBSERVER)  # what it has open stays what it was
     assert ledger.claim("b", "z", priority=HUMAN).state == "granted"
+
+
+def test_what_it_may_is_changed_without_another_token(ledger: LedgerDriver, refused: Any) -> None:
+    _known(ledger, "ci", 1, priority=-20)
+    waiting = ledger.claim("ci", "x", priority=-20)
+    changed = ledger.answered(ChangeAgent("op", "ci", None, 20, 1000, "ci"))
+    assert (changed.role, changed.priority, changed.uid) == ("agent", 20, 1000)
+    assert ledger.state.by_uid[1000] == "ci"
+    assert ledger.answered(ChangeAgent("op", "ci", None, 20, 1000, "ci")) == changed
+    assert ledger.happened == []
+    assert ledger.claim("ci", "y", priority=20).state == "granted"
+    assert ledger.look(waiting).priority == -20
+    with refused("denied"):  # it has a session
+        ledger.answered(ChangeAgent("op", "ci", Role.OBSERVER))
+    _add(ledger, "two", 2)
+    with refused("denied"):  # the user is another's
+        ledger.answered(ChangeAgent("op", "two", uid=1000, user="ci"))
+    assert ledger.answered(ChangeAgent("op", "ci", uid=NOBODY)).uid is None
+    assert ledger.answered(ChangeAgent("op", "two", Role.OBSERVER, uid=1000)).role == "observer"
+    for wrong in (
+        ChangeAgent("op", "nobody", priority=1),
+        ChangeAgent("op", "two", priority=101),
+        ChangeAgent("op", "two", uid=-2),
+    ):
+        with refused("invalid"):
+            ledger.answered(wrong)
+    ledger.answered(RevokeAgent("op", "two"))
+    with refused("denied"):
+        ledger.answered(ChangeAgent("op", "two", priority=1))
