@@ -15,6 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.errors import FlakyStrategyDefinition, Unsatisfiable
@@ -32,7 +33,6 @@ from schemathesis.specs.openapi.checks import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import requests
     from schemathesis.core.transport import Response
 
 Case: TypeAlias = "schemathesis.Case[Any]"
@@ -148,14 +148,19 @@ def ask(target: Target, case: Case, found: Found) -> Response:
     """Send one request, and write down what is wrong with the answer."""
     chance = random.Random(_digest(case))  # noqa: S311 - shall be the same each time
     target.season(case, chance)
-    response = case.call(
-        base_url=target.base_url,
-        session=target.session,
-        headers=target.headers(chance),
-        timeout=ANSWERED_WITHIN_S,
-    )
     found.cases += 1
     found.operations.add(case.operation.label)
+    try:
+        response = case.call(
+            base_url=target.base_url,
+            session=target.session,
+            headers=target.headers(chance),
+            timeout=ANSWERED_WITHIN_S,
+        )
+    except requests.RequestException as error:
+        shown = f"{error!r}\n{case.as_curl_command()}"
+        found.wrong[case.operation.label, "not answered"] = shown[:_MOST_SHOWN]
+        raise
     found.statuses[response.status_code] += 1
     try:
         case.validate_response(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,6 +41,8 @@ class FuzzedLedger:
 
     def __init__(self, ledger: LedgerProcess) -> None:
         self._ledger = ledger
+        # A ledger that nobody reads the log of would wait for that.
+        threading.Thread(target=_drained, args=(ledger,), daemon=True).start()
         self.session = unix_session(ledger=ledger.socket_path)
         self.document = without_security(self._get("/openapi.json"))
         self._ids: list[str] = ["L1"]
@@ -116,6 +120,13 @@ class FuzzedLedger:
         answer = self.session.get(self.base_url + path, timeout=20)
         assert answer.status_code == 200, answer.text
         return answer.json()
+
+
+def _drained(ledger: LedgerProcess) -> None:
+    stream = ledger.process.stderr
+    with contextlib.suppress(ValueError):  # closed under it, at the end
+        while stream is not None and stream.read1(65536):  # type: ignore[attr-defined]
+            pass
 
 
 def token_of(name: str) -> str:
