@@ -17,7 +17,7 @@ import hmac
 import pwd
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from leasefs.core import tokens
 from leasefs.core.entitled import revoked
@@ -79,6 +79,9 @@ def admit(needed: Auth, call: Call, ledger: Ledger) -> None:
     call.who = _who(call, ledger)
     if needed is Auth.SESSION and call.session is None:
         raise _problem("this needs a session: send `Authorization: Leasefs <session>:<secret>`")
+    if needed is not Auth.SESSION and call.session is not None and call.session.revoked_by:
+        # Where a session acts, the rules of the ledger leave it one thing to say; elsewhere nobody would look.
+        raise SessionEnded(call.session.id, call.session.revoked_by)
     role = _NEEDS[needed]
     if needed is Auth.EITHER and call.session is None:
         role = Role.OPERATOR
@@ -191,13 +194,14 @@ def _of_session(state: State, session: Session, connection: Connection, own_uid:
                 f"session {session.id} was opened by a local user, and over TCP only those of identities count; open one "
                 "with a token"
             )
-        return _owner(connection, own_uid) or _denied_local(connection, own_uid)
+        return _owner(connection, own_uid) or _deny_stranger(connection, own_uid)
     identity = state.identities[session.identity]
     _require_own_user(identity, connection, own_uid)
     whose = None if connection.uid is None else state.by_uid.get(connection.uid)
     if whose not in {None, identity.name} and _owner(connection, own_uid) is None:
         raise Denied(f"you are {whose}, and session {session.id} is of {identity.name}")
-    return Principal(identity.role, identity.name, connection.uid)
+    role = Role.AGENT if session.revoked_by else identity.role
+    return Principal(role, identity.name, connection.uid)
 
 
 def _require_own_user(identity: Identity, connection: Connection, own_uid: int) -> None:
@@ -223,7 +227,7 @@ def _local(state: State, connection: Connection, own_uid: int) -> Principal:
         return owner
     name = state.by_uid.get(connection.uid)
     if name is None:
-        return _denied_local(connection, own_uid)
+        _deny_stranger(connection, own_uid)
     return Principal(state.identities[name].role, name, connection.uid)
 
 
@@ -233,7 +237,7 @@ def _owner(connection: Connection, own_uid: int) -> Principal | None:
     return None
 
 
-def _denied_local(connection: Connection, own_uid: int) -> Principal:
+def _deny_stranger(connection: Connection, own_uid: int) -> NoReturn:
     you = user_name(connection.uid)
     raise Denied(
         f"this ledger belongs to {user_name(own_uid)} and does not know you, {you} (uid {connection.uid}); an operator lets "

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from leasefs.client.ids import new_token
-from leasefs.core.commands import AddAgent, OpenSession, RevokeAgent, RotateAgent
+from leasefs.core.commands import (
+    AddAgent,
+    ClaimLease,
+    OpenSession,
+    RevokeAgent,
+    RotateAgent,
+)
 from leasefs.core.roles import Role
 from leasefs.core.tokens import hashed
 from leasefs.service.app import ROUTES
@@ -306,5 +312,27 @@ def test_one_header_says_who_asks(serving: Any) -> None:
             ):
                 reply = await world.by().ask("GET", "/v1/status", headers={"authorization": header})
                 assert reply.status == 401
+
+    asyncio.run(main())
+
+
+def test_the_session_of_a_revoked_identity_reads_nothing_either(serving: Any) -> None:
+    """It is let through to the ledger's own rules, which leave it one thing to say, and to nothing else."""
+
+    async def main() -> None:
+        async with _world(serving) as world:
+            await world.add("ci", Role.OPERATOR)
+            credentials = await world.open("ci", "ci")
+            await world.writer.submit(ClaimLease("session-ci", "k", ("x",)))
+            await world.writer.submit(RevokeAgent("ann", "ci"))
+            assert "session-ci" in world.writer.durable.sessions
+            await world.add("ci", Role.OPERATOR)  # another one of that name
+            for route in ROUTES:
+                for uid in (TCP, STRANGER, OWN_UID):
+                    reply = await _ask(route, world.by(uid, credentials=credentials))
+                    let_in = route.auth in {Auth.ANYBODY, Auth.SESSION}
+                    assert reply.status == (200 if let_in else 401), (route.method, route.path)
+                    if not let_in:
+                        assert reply.code == "session-ended"
 
     asyncio.run(main())
