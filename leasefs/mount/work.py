@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from leasefs.client.trees import tree_id
-from leasefs.core.errors import LeasefsError
+from leasefs.core.errors import LeasefsError, NotMounted
 from leasefs.mount.inheriting import Inheritance
 from leasefs.mount.intent_report import IntentReport
 from leasefs.mount.intents import IntentLog
@@ -54,6 +54,18 @@ async def _at_once(_lease_id: str) -> None:
     pass
 
 
+def _begun(journals: str, header: Header) -> Journal:
+    """Raises NotMounted."""
+    try:
+        return Journal(journals, header)
+    except OSError as error:
+        raise NotMounted(
+            f"no journal can be begun in {journals}: {error.strerror}; nothing may be changed without one: free "
+            "space there, or make it writable, then mount again",
+            path=journals,
+        ) from error
+
+
 def _wall_s() -> float:
     return time.clock_gettime(time.CLOCK_REALTIME)
 
@@ -82,7 +94,7 @@ class Work:
             project: what `.leasefs.toml` says of releases and the upstream.
 
         Raises:
-            OSError: the journal cannot be begun, so nothing may be changed.
+            NotMounted: the journal cannot be begun, so nothing may be changed.
         """
         identity = lessee.identity
         self.header = Header(
@@ -96,7 +108,7 @@ class Work:
         )
         self._lessee = lessee
         self.journals = journals_dir(self.header.tree)
-        self.journal = Journal(self.journals, self.header)
+        self.journal = _begun(self.journals, self.header)
         self.tree = WorkTree(root_fd, (os.fsencode(mountpoint),))
         self.intents = IntentLog(self.journal, wall_s=_wall_s, head=self._head)
         self.report = IntentReport(self.journal, self.header, transport, root_fd)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from leasefs.core.errors import NotMounted
 from leasefs.testing.agents import agent_mount
 from leasefs.testing.eventually import eventually
 from leasefs.testing.uncommitted import ledger_intents, new_repository
@@ -73,3 +74,23 @@ def test_a_full_disk_under_the_journal(world: World, small_disk: Path) -> None:
         filling.unlink()
         agent.write(refused)
         eventually(lambda: set(ledger_intents(agent.ledger)) == {*made, refused}, 20)
+
+
+def test_a_mount_that_cannot_begin_its_journal_says_where_and_what_to_do(
+    world: World, small_disk: Path
+) -> None:
+    source, mountpoint = f"{world.root}/tree", f"{world.root}/mount"
+    os.mkdir(mountpoint)
+    new_repository(source)
+    with agent_mount(source, mountpoint):
+        pass  # the journals of this tree have their directory now
+    fill(small_disk / "filling")
+    with pytest.raises(NotMounted) as caught, agent_mount(source, mountpoint):
+        pass
+    assert str(small_disk) in caught.value.message
+    assert "No space left on device" in caught.value.message
+    assert "free space" in caught.value.message
+    (small_disk / "filling").unlink()
+    with agent_mount(source, mountpoint) as agent:
+        agent.claim("**")
+        agent.write("new")
