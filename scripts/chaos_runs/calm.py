@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-import re
 import subprocess
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from chaos_runs.world import DRAFT
 from leasefs.client import api
 from leasefs.client.blocking import Link
 from leasefs.client.trees import tree_id
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 Paths = frozenset[tuple[str, str]]
 _WITHIN_S = 60.0
-# A save that was cut off leaves its draft, which is nobody's work.
-_DRAFT = re.compile(r"\.tmp\.\d+$|(^|/)sed\w{6}$")
 
 
 def calm(storm: Storm) -> Iterator[Violation]:
@@ -114,7 +112,7 @@ def _dirty(world: World) -> Iterator[tuple[str, str]]:
         names += world.git(tree, "ls-files", "-o", "--exclude-standard", "-z")
         for name in names.split(b"\0"):
             path = os.fsdecode(name)
-            if path and not _DRAFT.search(path):
+            if path and not DRAFT.search(path):
                 yield tree, path
 
 
@@ -126,7 +124,7 @@ def _intents(world: World, link: Link) -> Iterator[tuple[str, str]]:
         finally:
             os.close(fd)
         for one in link.send(call)["intents"]:
-            if not _DRAFT.search(one["path"]):
+            if not DRAFT.search(one["path"]):
                 yield tree, one["path"]
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
+from chaos_runs.world import DRAFT
 from leasefs.service.entries import recorded_of
 from leasefs.store.sqlite import SqliteStore
 
@@ -43,8 +44,9 @@ def texts_of(world: World, tree: str) -> dict[str, bytes]:
             directories.remove(".git")
         for name in files:
             full = os.path.join(at, name)
-            with open(full, "rb") as file:
-                found[os.path.relpath(full, root)] = file.read()
+            if not DRAFT.search(full):
+                with open(full, "rb") as file:
+                    found[os.path.relpath(full, root)] = file.read()
     return found
 
 

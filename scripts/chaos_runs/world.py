@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from typing import NamedTuple
 
@@ -13,6 +14,8 @@ HOT = [f"hot/{number}" for number in range(3)]
 MIDDLE = [f"mid/{number}" for number in range(5)]
 LOGS = [f"log/{number}" for number in range(3)]
 COUNTS = [f"count/{number}" for number in range(2)]
+# A save that was cut off, or was refused at its end, leaves its draft, which is nobody's work.
+DRAFT = re.compile(r"\.tmp\.\d+$|(^|/)sed\w{6}$")
 _PROJECT = """territory = "chaos"
 
 [release]

@@ -34,7 +34,7 @@ def mounted_below(place: Path) -> list[str]:
 
 
 def test_faults_for_a_few_seconds_break_no_promise(tmp_path: Path) -> None:
-    done = run(tmp_path, "--agents", "3", "--seconds", "8", "--rate", "2")
+    done = run(tmp_path, "--agents", "3", "--seconds", "6", "--rate", "2.5")
     assert done.returncode == 0, done.stdout + done.stderr
     told = re.search(r"(\d+) faults, (\d+) operations judged, 0 violations", done.stdout)
     assert told is not None, done.stdout
