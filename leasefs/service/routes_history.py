@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
+from leasefs.client.log_events import Event, note
 from leasefs.core import views
 from leasefs.core.errors import InvalidRequest
 from leasefs.service.exchange import Answer, Call, json_answer, unless_disconnected
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from leasefs.service.requests import Body, Query
 
 DIGITS = 18
+_log = logging.getLogger(__name__)
 
 
 async def extent(ledger: Ledger, call: Call, body: Body, query: HistoryQuery) -> Answer:
@@ -40,8 +43,12 @@ async def past(ledger: Ledger, call: Call, body: Body, query: PastQuery) -> Answ
 
 
 async def compact(ledger: Ledger, call: Call, body: CompactionBody, query: Query) -> Answer:
-    """Drop old events."""
+    """Drop old events. What was dropped cannot say who did it, so the system's log does."""
     base, target = await ledger.compactor.begin(body.keep(), ledger.writer.wall_s())
+    if target > base:
+        by = call.principal.name
+        words = f"{by} had the events up to {target} dropped"
+        note(_log, Event.OPERATED, words, by=by, what="compact", upto_seq=target)
     return json_answer(202, Compaction(base, target))
 
 

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import os
+import pwd
 import shutil
 import signal
 from multiprocessing import get_context
@@ -127,7 +128,10 @@ def test_it_goes_in_bites_with_rests_between_them(monkeypatch: pytest.MonkeyPatc
     assert recover(store).state.leases == state.leases
 
 
-def test_an_operator_drops_by_hand(serving: Any, until: Any) -> None:
+def test_an_operator_drops_by_hand(
+    serving: Any, until: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And the system's log says who did, since the ledger's own has one past less."""
     store = MemoryStore()
     state = filled(store)
 
@@ -149,6 +153,10 @@ def test_an_operator_drops_by_hand(serving: Any, until: Any) -> None:
             assert (await ask("GET", "/v1/events?after=0&limit=1")).json["events"][0]["seq"] == 101
 
     asyncio.run(main())
+    facts = [vars(one).get("facts", {}) for one in caplog.records]
+    told = [one for one in facts if one.get("what") == "compact"]
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    assert [(one["by"], one["upto_seq"]) for one in told] == [(user, 100)]
 
 
 def lines_of(path: str) -> list[bytes]:
