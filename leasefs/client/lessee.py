@@ -111,19 +111,13 @@ class Lessee:
         )
         self._refusals = RefusalReport(transport, clock)
         self._over = False
-        self._begun_anew: Callable[[], None] = lambda: None
+        # Hears that the ledger knew the session no more, and perhaps nothing of what it was told in it; it is open again.
+        self.begun_anew: Callable[[], None] = lambda: None
         self._change = trio.Event()
         # Hears of foreign writes on this session's ground, as `core.events.ForeignWrites` has them.
         self.heard_foreign: Callable[[Mapping[str, Any]], None] = lambda _: None
         # Hears of claims of others that wait for what this session holds, or waits for itself.
         self.heard_wanted: Callable[[Mapping[str, Any]], None] = lambda _: None
-
-    def when_begun_anew(self, call: Callable[[], None]) -> None:
-        """Have `call` hear that the ledger knew the session no more, and it was opened again.
-
-        Then it may have forgotten what it was told, too: a backup was brought back, or another log took its place.
-        """
-        self._begun_anew = call
 
     def guard_ground(
         self,
@@ -403,4 +397,4 @@ class Lessee:
         else:
             log.warning("the session was unknown to the ledger; opened again without any lease")
             self._over = False
-            self._begun_anew()
+            self.begun_anew()

@@ -157,7 +157,7 @@ class Work:
     async def run(self) -> None:
         """Report, look, rescue and recover, until cancelled."""
         self._lessee.guard_ground(self._before_adopting, self._before_leaving)
-        self._lessee.when_begun_anew(self._tell_again)
+        self._lessee.begun_anew = self._tell_again
         self._lessee.downgrades.before = self._tell
         self._lessee.downgrades.moved = self.intents.new_token
         async with trio.open_nursery() as nursery:
