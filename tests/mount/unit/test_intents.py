@@ -179,3 +179,22 @@ def test_what_a_dead_mount_moved_stays_its_agents_work(world: World) -> None:
     world.log.found_below(b"new/", {b"new/a": "create"})
     (note,) = world.journal.unanswered(1000).values()
     assert (note["path"], note["lease"], note["agent"]) == ("new/a", "L9", "agent-09")
+
+
+def test_a_ledger_that_forgot_is_told_again_all_that_is_known(world: World) -> None:
+    """P8, when a backup was brought back: what it answered counts no more, and git is asked anew about what is committed."""
+    world.change(b"dirty")
+    world.log.adopt(b"others", "L9", 9, author=("agent-09", "other"))
+    world.log.adopt(b"committed", "L9", 9, "c0", "b0")
+    world.journal.answered(world.journal.last)
+    world.change(b"new")
+    touched: list[bool] = []
+    world.log.touched = lambda: touched.append(True)
+    world.log.tell_again()
+    told = {note["path"]: note for note in world.journal.unanswered(1000).values()}
+    assert sorted(told) == ["committed", "dirty", "new", "others"]
+    assert (told["others"]["agent"], told["others"]["lease"]) == ("agent-09", "L9")
+    assert told["dirty"]["token"] == 1
+    assert sorted(world.log.begin_look(touched_only=True).paths) == sorted(map(str.encode, told))
+    assert world.log.is_dirty(b"committed"), "until git was asked again"
+    assert touched
