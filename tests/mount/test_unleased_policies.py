@@ -210,7 +210,9 @@ def listing(root: str, *names: str) -> dict[str, tuple[int, str]]:
 # Each appends a line, as an editor or an agent's tool does: reading first, or not; in place, or by another file.
 EDITS = {
     "append": "echo {tag} >> {path}",
-    "in place": 'perl -e \'open F, "+<", shift; @l = <F>; seek F, 0, 0; print F @l, shift . "\\n"\' {path} {tag}',
+    # Perl says nothing by itself of what it could not open or write.
+    "in place": 'perl -e \'open F, "+<", shift or exit 1; @l = <F>; seek F, 0, 0; print F @l, shift . "\\n"; '
+    "close F or exit 1' {path} {tag}",
     "read, then write": "text=$(cat {path}) && printf '%s\\n%s\\n' \"$text\" {tag} > {path}",
     "sed": "sed -i '$ a {tag}' {path}",
     "read, then replace": "(cat {path}; echo {tag}) > {path}.tmp.{tag} && mv {path}.tmp.{tag} {path}",
