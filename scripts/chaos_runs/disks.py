@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import time
 
@@ -58,19 +59,28 @@ def _made(place: str, image: str, size_mib: int) -> tuple[str, str]:
     """What kind it is, and why it is not better."""
     if os.geteuid() != 0:
         return "", "only root may mount"
-    with open(image, "wb") as file:
-        file.truncate(size_mib << 20)
-    made = subprocess.run(
-        ["mkfs.ext4", "-q", "-m", "0", image], capture_output=True, text=True, check=False
-    )
-    if made.returncode == 0:
-        made = _mount(["-o", "loop", image, place])
-    if made.returncode == 0:
+    why = _on_a_loop_device(place, image, size_mib)
+    if not why:
         os.rmdir(os.path.join(place, "lost+found"))
         return "loop", ""
-    why = made.stderr.strip().split("\n")[0]
     done = _mount(["-t", "tmpfs", "-o", f"size={size_mib}m,mode=700", "chaos", place])
     return ("tmpfs", why) if done.returncode == 0 else ("", f"{why}; {done.stderr.strip()}")
+
+
+def _on_a_loop_device(place: str, image: str, size_mib: int) -> str:
+    """Empty, or why not."""
+    maker = shutil.which("mkfs.ext4")
+    if maker is None:
+        return "no mkfs.ext4"
+    with open(image, "wb") as file:
+        file.truncate(size_mib << 20)
+    command = [maker, "-q", "-m", "0", image]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        done = _mount(["-o", "loop", image, place])
+    if done.returncode == 0:
+        return ""
+    return done.stderr.strip().split("\n")[0] or f"exit {done.returncode}"
 
 
 def _mount(arguments: list[str]) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,10 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
+import time
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from chaos_runs.agents import AgentKeeper
@@ -24,7 +27,6 @@ from leasefs.testing.chaos.history import History, Violation
 from leasefs.testing.chaos.verdict import violations
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Sequence
 
     from chaos_runs.storm import Nemesis
@@ -119,7 +121,7 @@ def _stormed(settings: Settings, seed: int, world: World) -> Outcome:
         acts=_counted(history),
         events=len(log),
         found=violations(history),
-        left_out=[f"{kind}: {why}" for kind, why in unfit.items()],
+        left_out=[*(f"{kind}: {why}" for kind, why in unfit.items()), *world.makeshifts()],
         recording=world.root,
     )
 
@@ -164,8 +166,6 @@ def _taken_down(storm: Storm) -> list[Violation]:
 
 
 def _gone(ledger: LedgerKeeper) -> bool:
-    import time
-
     until_s = time.monotonic() + 20
     while ledger.serves() and time.monotonic() < until_s:
         time.sleep(0.05)
@@ -187,8 +187,6 @@ def _end_processes(root: str) -> None:
 
 def _unmount_all(root: str) -> None:
     """Whatever is still mounted below, the newest first."""
-    import subprocess
-
     with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
         places = [line.split(" ")[4] for line in file]
     for place in reversed(places):
@@ -206,6 +204,4 @@ def _faults(storm: Storm, nemeses: Sequence[Nemesis]) -> Counter[str]:
 
 
 def _counted(history: History) -> Counter[str]:
-    from collections import Counter
-
     return Counter(f"{act.what} {act.outcome}" for act in history.acts)

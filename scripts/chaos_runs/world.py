@@ -114,6 +114,14 @@ class World:
         }
         return kept | _IDENTITY | ours | self.shim.environment(role) | more
 
+    def makeshifts(self) -> list[str]:
+        """What is not as it should be, and used all the same."""
+        return [
+            f"a loop device: {disk.why}; tmpfs took its place"
+            for disk in (self.journal_disk, self.store_disk)
+            if disk.kind == "tmpfs"
+        ]
+
     def take_down(self) -> list[str]:
         """Unmount the small file systems; returns what stands against that."""
         return [said for disk in (self.journal_disk, self.store_disk) if (said := disk.unmount())]
