@@ -337,7 +337,7 @@ class Lower:
                 raise
             fd = reopen(self.retries.fd_of(node), flags)
             found = os.fstat(fd)
-        return self.for_a_handle(fd), found
+        return fd if fd < self._handles_below else self.for_a_handle(fd), found
 
     def for_a_handle(self, fd: int) -> int:
         """Pass on a descriptor that a caller is to hold; closes it and raises ENFILE if it is one too many."""

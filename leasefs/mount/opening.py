@@ -44,6 +44,9 @@ _OPEN = Op.OPEN
 _TREE = Place.TREE
 
 
+_new = tuple.__new__  # see `tree.Entry`
+
+
 class Opened(NamedTuple):
     """An open file's handle, and whether the pages that the kernel has of it are still right."""
 
@@ -71,21 +74,17 @@ def open_file(tree: Tree, number: int, flags: int, caller: Caller) -> Opened:
     if flags & _MAY_CHANGE:
         opened = _open_to_write(tree, node, flags, caller)
     else:
-        opened = _open_to_read(tree, node, flags, caller)
+        if node.name in GIT_STARTS_WITH and tree.gate.guard is not None:
+            tree.gate.guard.looks_for_git(caller.pid, tree.inodes.path(node))
+        fd, found = tree.lower.open(node, flags & _PASSED_ON, caller.pid)
+        if tree.readings is not None:
+            for path in tree.inodes.paths(node):
+                tree.readings.read(path, caller.pid, found)
+        opened = _opened(tree, OpenFile(fd, node, flags, b"", caller.pid), found)
     retries = tree.lower.retries
     if retries.told or retries.held:
         retries.served(caller.pid, node)
     return opened
-
-
-def _open_to_read(tree: Tree, node: Node, flags: int, caller: Caller) -> Opened:
-    if node.name in GIT_STARTS_WITH and tree.gate.guard is not None:
-        tree.gate.guard.looks_for_git(caller.pid, tree.inodes.path(node))
-    fd, found = tree.lower.open(node, flags & _PASSED_ON, caller.pid)
-    if tree.readings is not None:
-        for path in tree.inodes.paths(node):
-            tree.readings.read(path, caller.pid, found)
-    return _opened(tree, OpenFile(fd, node, flags, b"", caller.pid), found)
 
 
 def _open_to_write(tree: Tree, node: Node, flags: int, caller: Caller) -> Opened:
@@ -185,7 +184,7 @@ def _opened(tree: Tree, file: OpenFile, found: os.stat_result, *, told: bool = F
         # Somebody else changed it and no event has told yet: the reader is to see the new size (close-to-open).
         node.told = None
         tree.cache.drop_attributes_now(node.number)
-    return Opened(tree.handles.add(file), keep_cache=same)
+    return _new(Opened, (tree.handles.add(file), same, False))
 
 
 def create(
@@ -350,10 +349,12 @@ def release(tree: Tree, handle: int) -> None:
     if tree.readings is not None:
         _note_own(tree, tree.handles.get(handle))
     closed = tree.handles.pop(handle)
-    if isinstance(closed, OpenFile) and closed.use_id:
+    if not isinstance(closed, OpenFile):
+        return
+    if closed.use_id:
         tree.gate.holdings.writer_closed(closed.use_id)
         closed.use_id = 0
-    if isinstance(closed, OpenFile) and closed.aliased:
+    if closed.aliased:
         # What was written under another name of it shows at this close.
         tree.outside.changed_here(closed.node)
 

@@ -247,7 +247,8 @@ class Operations(pyfuse3.Operations):
 
     @changing
     def _open_file(self, inode: int, flags: int, ctx: RequestContext) -> FileInfo:
-        return _info(opening.open_file(self.tree, inode, flags, ctx))
+        fh, keep_cache, direct_io = opening.open_file(self.tree, inode, flags, ctx)
+        return FileInfo(fh=fh, keep_cache=keep_cache, direct_io=direct_io)
 
     @changing
     def create(
