@@ -110,7 +110,11 @@ def test_two_laptops_and_an_operator(fleet: Fleet) -> None:
     fleet.ledger = fleet.started()
     assert lease in fleet.run("ann", "leases").out
     fleet.run("ann", "release", lease)
-    fleet.run("bob", "claim", "src/x")
+    held = fleet.run("bob", "claim", "src/x").out.strip()
+    assert fleet.run("eve", "release", "--force", held, code=9)
+    fleet.run("ola", "release", "--force", held)
+    history = fleet.ledger.ask("GET", "/v1/events?types=revoked").json["events"]
+    assert [event["event"]["by"] for event in history] == ["ola"]
     said += json.dumps(fleet.ledger.ask("GET", "/v1/events?limit=1000").json)
     assert fleet.ledger.stop() == 0
     said += _said(fleet.ledger) + _everything_below(fleet)
