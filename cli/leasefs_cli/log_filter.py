@@ -74,6 +74,17 @@ def _agents(event: Event) -> Iterator[str]:
     for one in (event, *(event[name] for name in _NESTED if isinstance(event.get(name), dict))):
         if isinstance(one.get("agent"), str):
             yield one["agent"]
+    identity = event.get("identity")
+    if isinstance(identity, dict):
+        yield identity["name"]
+        yield _operator(identity["added_by"])
+    if isinstance(event.get("by"), str):
+        yield _operator(event["by"])
+
+
+def _operator(by: str) -> str:
+    """Whose act it was: `ann` of `ann (release manager)`, who is whom ann said to act for."""
+    return by.partition(" (")[0]
 
 
 def _claims_of(event: Event) -> Iterator[str]:

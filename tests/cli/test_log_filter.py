@@ -80,6 +80,26 @@ def test_paths_and_globs_in_events(event: Any, path: str, taken: bool) -> None:
     assert LogFilter(None, parse_glob(path), NOTHING).takes({"seq": 1, "event": event}) is taken
 
 
+IDENTITY = {"name": "ci-7", "added_by": "ann (release manager)"}
+
+
+@pytest.mark.parametrize(
+    ("event", "agents"),
+    [
+        ({"type": "agent-added", "identity": IDENTITY}, {"ci-7", "ann"}),
+        ({"type": "agent-rotated", "agent": "ci-7", "by": "root"}, {"ci-7", "root"}),
+        ({"type": "agent-revoked", "agent": "ci-7", "by": "ann"}, {"ci-7", "ann"}),
+        ({"type": "hold-set", "by": "ann (agent-02)"}, {"ann"}),
+        ({"type": "ledger-reopened", "by": "bo"}, {"bo"}),
+        ({"type": "lapsed", "lease": "L1"}, set()),
+    ],
+)
+def test_whom_an_event_is_by_or_about(event: Any, agents: set[str]) -> None:
+    asked = ("ci-7", "ann", "bo", "root", "agent-02", "an")
+    record = {"seq": 1, "event": event}
+    assert {name for name in asked if LogFilter(name, None, NOTHING).takes(record)} == agents
+
+
 def test_what_names_only_a_lease_is_known_by_it() -> None:
     lease = {"lease": "L1", "globs": ["src/**"]}
     before = {**NOTHING, "leases": [lease]}
