@@ -13,6 +13,14 @@ class UnsafePlace(Exception):
     """A path where no ledger may live; the message says what to do."""
 
 
+class Unservable(UnsafePlace):
+    """What was said about how to serve cannot be done; to try again mends nothing, so a service ends for good."""
+
+
+class AddressTaken(UnsafePlace):
+    """An address that cannot be had now: somebody else has it, or this machine does not have it."""
+
+
 def private_directory(path: str) -> None:
     """Make sure of a directory that is ours alone (0700), making it if there is none.
 

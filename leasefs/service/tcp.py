@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from leasefs.core.exposition import counter
 from leasefs.service.limits import client_of_address
-from leasefs.service.places import UnsafePlace
+from leasefs.service.places import AddressTaken, Unservable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -139,12 +139,13 @@ def tcp_sockets(where: str) -> list[socket.socket]:
     """Sockets that listen at `HOST:PORT` (`[::]:PORT`, or `:PORT` for all addresses).
 
     Raises:
-        UnsafePlace: it cannot be read, or not be had.
+        Unservable: it cannot be read.
+        AddressTaken: it cannot be had.
     """
     host, colon, port = where.rpartition(":")
     number = port if port.isascii() and port.isdecimal() and len(port) <= 5 else ""
     if not colon or not number or int(number) > 65535 or (":" in host and not host.startswith("[")):
-        raise UnsafePlace(f"--listen {where}: write HOST:PORT, an IPv6 address as [ADDRESS]:PORT")
+        raise Unservable(f"--listen {where}: write HOST:PORT, an IPv6 address as [ADDRESS]:PORT")
     try:
         found = socket.getaddrinfo(
             host.strip("[]") or None,
@@ -154,7 +155,7 @@ def tcp_sockets(where: str) -> list[socket.socket]:
         )
         return _bound([(one[0], one[4]) for one in found])
     except OSError as error:
-        raise UnsafePlace(f"cannot listen at {where}: {error.strerror or error}") from error
+        raise AddressTaken(f"cannot listen at {where}: {error.strerror or error}") from error
 
 
 def _bound(places: Sequence[tuple[int, object]]) -> list[socket.socket]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leasefs.service.places import UnsafePlace
+from leasefs.service.places import Unservable
 from leasefs.service.tcp import tcp_sockets
 from leasefs.service.tls import Tls, TlsFiles
 
@@ -33,17 +33,17 @@ class TcpOptions:
         """The certificate, read; None without TCP.
 
         Raises:
-            UnsafePlace: there is none, it cannot be used, or it would be for nothing.
+            Unservable: there is none, it cannot be used, or it would be for nothing.
         """
         named = self.certificate or self.key or self.client_ca
         if not self:
             if named:
-                raise UnsafePlace(
+                raise Unservable(
                     "a certificate is for TCP only: say where to listen, with --listen HOST:PORT"
                 )
             return None
         if not self.certificate or not self.key:
-            raise UnsafePlace(
+            raise Unservable(
                 "over TCP a ledger speaks TLS only: name its certificate with --tls-cert FILE and its key with --tls-key FILE"
             )
         return Tls(TlsFiles(self.certificate, self.key, self.client_ca))

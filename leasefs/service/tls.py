@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from leasefs.client.private_file import require_private
 from leasefs.client.tls import no_passphrase, readable
 from leasefs.core.errors import Denied
-from leasefs.service.places import UnsafePlace
+from leasefs.service.places import Unservable
 
 _log = logging.getLogger(__name__)
 
@@ -27,12 +27,12 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
     """TLS 1.2 or later with this certificate; with `client_ca` a client needs one, too, that it signed.
 
     Raises:
-        UnsafePlace: a file cannot be used, the key is another certificate's, or others can read it.
+        Unservable: a file cannot be used, the key is another certificate's, or others can read it.
     """
     try:
         require_private(files.key, "the key of the ledger's certificate,", group_of_root=True)
     except Denied as error:
-        raise UnsafePlace(error.message) from error
+        raise Unservable(error.message) from error
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # A client could have it compute without end, for some bytes each time.
@@ -55,9 +55,11 @@ def _load(context: ssl.SSLContext, files: TlsFiles) -> None:
         context.verify_mode = ssl.CERT_REQUIRED
 
 
-def _unusable(what: str, error: Exception) -> UnsafePlace:
+def _unusable(what: str, error: Exception) -> Unservable:
     why = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
-    return UnsafePlace(f"TLS cannot use {what}: {readable(why)}")
+    if "PEM lib" in str(why):  # all that OpenSSL says of a file that it finds nothing in
+        why = "it must hold what it is named for, in PEM format"
+    return Unservable(f"TLS cannot use {what}: {readable(why)}")
 
 
 class Tls:
@@ -72,7 +74,7 @@ class Tls:
         """Read the files again; what cannot be used is logged, and the certificate in use stays."""
         try:
             self.context = server_context(self.files)
-        except UnsafePlace as error:
+        except Unservable as error:
             _log.error("the certificate was not read again: %s", error)
         else:
             _log.info("read %s again", self.files.certificate)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import pytest
+
+from leasefs.testing.certificates import Authority
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -342,6 +345,29 @@ def test_ledger_verbs(start: Any, installed: Any, repo: Path, own_world: Path) -
     stopped = installed("ledger", "stop")
     assert (stopped.code, stopped.out) == (0, f"stopped the ledger, pid {serving.pid}\n")
     assert ended(serving)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["--listen", "127.0.0.1:0"], 2, "over TCP a ledger speaks TLS only"),
+        (["--tls-cert", "c.pem"], 2, "a certificate is for TCP only"),
+        (["--listen", ":0", "--tls-cert", "c.pem", "--tls-key", "k.pem"], 2, "cannot be read"),
+        (["--listen", "8470", "--tls-cert", "c", "--tls-key", "c"], 2, "write HOST:PORT"),
+        (["--listen", "192.0.2.1:1", "--tls-cert", "c", "--tls-key", "c"], 7, "cannot listen at"),
+    ],
+)
+def test_what_a_ledger_cannot_be_served_by(
+    installed: Any, repo: Path, options: list[str], code: int, words: str
+) -> None:
+    """2 where trying again mends nothing: a service ends then, and is not started for ever."""
+    leaf = Authority(str(repo)).leaf()
+    shutil.copy(leaf.certificate, repo / "c")
+    with open(leaf.key, "rb") as key, open(repo / "c", "ab") as both:
+        shutil.copyfileobj(key, both)
+    os.chmod(repo / "c", 0o600)
+    refused = installed("ledger", "serve", *options)
+    assert (refused.code, words in refused.err) == (code, True), refused.err
 
 
 def test_doctor_sees_a_ledger_of_another_user(installed: Any, repo: Path, monkeypatch: Any) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from leasefs.service.app import ROUTES
 from leasefs.service.listener import Listener
-from leasefs.service.places import UnsafePlace, listening_socket
+from leasefs.service.places import AddressTaken, UnsafePlace, Unservable, listening_socket
 from leasefs.service.routes import Auth
 from leasefs.service.tcp import TcpDoor, tcp_sockets
 from leasefs.service.tcp_options import TcpOptions
@@ -336,7 +336,7 @@ def refused(directory: Path, *options: str) -> str:
 
 def unfit(leaf: Leaf, client_ca: str = "") -> str:
     options = TcpOptions(("127.0.0.1:0",), (), leaf.certificate, leaf.key, client_ca)
-    with pytest.raises(UnsafePlace) as caught:
+    with pytest.raises(Unservable) as caught:
         options.tls()
     return str(caught.value)
 
@@ -350,6 +350,9 @@ def test_keys_that_cannot_be_used(tmp_path: Path) -> None:
     assert "key values mismatch" in unfit(leaf._replace(key=other.key))
     assert "cannot be read" in unfit(leaf._replace(key=str(tmp_path / "none")))
     assert "TLS cannot use" in unfit(leaf._replace(certificate=leaf.key))
+    prose = tmp_path / "prose"
+    prose.write_text("no certificate")
+    assert "in PEM format" in unfit(leaf._replace(certificate=str(prose)))
     assert "TLS cannot use" in unfit(leaf, client_ca=str(tmp_path / "none"))
     locked = str(tmp_path / "locked.key")
     command = ["openssl", "ec", "-aes256", "-passout", "pass:x", "-in", leaf.key, "-out", locked]
@@ -369,7 +372,7 @@ def test_there_is_no_tcp_without_a_certificate_and_none_for_nothing(tmp_path: Pa
 
 @pytest.mark.parametrize("where", ["8470", "host", "::1:8470", "127.0.0.1:99999", "[::1]", ":x"])
 def test_where_it_cannot_listen(where: str) -> None:
-    with pytest.raises(UnsafePlace, match="write HOST:PORT"):
+    with pytest.raises(Unservable, match="write HOST:PORT"):
         tcp_sockets(where)
 
 
@@ -388,5 +391,5 @@ def test_all_addresses_are_those_of_both_kinds() -> None:
 def test_a_port_that_is_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(UnsafePlace, match=f"cannot listen at {place}: Address already in use"):
+        with pytest.raises(AddressTaken, match=f"cannot listen at {place}: Address already in use"):
             tcp_sockets(place)

@@ -103,7 +103,7 @@ def command(
     from leasefs.client.supervisor import supervisor
     from leasefs.service.activation import passed_sockets, path_of
     from leasefs.service.entries import UnknownEvent
-    from leasefs.service.places import UnsafePlace
+    from leasefs.service.places import AddressTaken, UnsafePlace, Unservable
     from leasefs.service.server import Options, serve
     from leasefs.service.tcp_options import TcpOptions
     from leasefs.store.errors import StoreError, StoreLocked
@@ -125,6 +125,10 @@ def command(
         serve(options, lambda urls: tell(f"serving on {', '.join(urls)}"))
     except StoreLocked as error:
         raise ClaimConflict(str(error), store=store) from error
+    except Unservable as error:
+        raise InvalidRequest(str(error)) from error
+    except AddressTaken as error:
+        raise LedgerUnavailable(str(error)) from error
     except UnsafePlace as error:
         raise Denied(str(error)) from error
     except (StoreError, UnknownEvent, OSError) as error:
