@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from leasefs.store import sqlite_file, sqlite_log
 from leasefs.store.chain import event_sum
-from leasefs.store.errors import StoreCorrupt, StoreError
+from leasefs.store.errors import StoreCorrupt, StoreError, StoreFull
 from leasefs.store.lock import LedgerLock
 from leasefs.store.sqlite_errors import translated
 from leasefs.store.sqlite_reading import ReadOnlyStore
@@ -55,7 +55,7 @@ def back_up(source: str, target: str, told: Callable[[int, int], None]) -> Copie
     if os.path.lexists(target):
         raise FileExistsError(target)
     part = target + _PART
-    with ExitStack() as undo, translated(source):
+    with ExitStack() as undo, translated(target):
         _create(part)
         undo.callback(_remove, part)
         _copy(source, part, told)
@@ -84,7 +84,10 @@ def _copy(source: str, target: str, told: Callable[[int, int], None]) -> None:
             told(total - remaining, total)
 
         with closing(sqlite3.connect(target, isolation_level=None)) as copy:
-            store.copy_to(copy, PAGES_AT_ONCE, progress)
+            try:
+                store.copy_to(copy, PAGES_AT_ONCE, progress)
+            except StoreFull as error:  # room is only needed where it goes to
+                raise StoreFull(target) from error
             copy.execute("PRAGMA journal_mode = DELETE")
     _sync(target)
 
@@ -197,6 +200,7 @@ class Replacing:
         with suppress(FileNotFoundError):
             # Not as a link: the one that stays is written over.
             shutil.copyfile(self.path + WITNESS_SUFFIX, aside + WITNESS_SUFFIX)
+            os.chmod(aside + WITNESS_SUFFIX, 0o600)
 
     def _move_aside(self, aside: str) -> None:
         for suffix in ("-wal", "-journal"):

@@ -106,6 +106,45 @@ def test_to_an_empty_place_numbers_go_far_on(repo: Path, tmp_path: Path, install
     assert installed("ledger", "verify", "--store", place).code == 0
 
 
+@pytest.mark.parametrize("what", [("backup", "x.db"), ("verify",)])
+def test_a_ledger_of_another_host_is_not_looked_for_here(
+    repo: Path, installed: Any, monkeypatch: pytest.MonkeyPatch, what: tuple[str, ...]
+) -> None:
+    """The path that it would name may be that of another ledger on this host."""
+    monkeypatch.setenv("LEASEFS_LEDGER", "https://ledger.example:8470")
+    refused = installed("ledger", *what)
+    assert refused.code == 2
+    assert "lies on its own host" in refused.err
+    assert "--store" in refused.err
+    monkeypatch.delenv("LEASEFS_LEDGER")
+
+
+def test_a_backup_is_not_brought_back_to_another_ledger_than_is_spoken_to(
+    repo: Path, tmp_path: Path, installed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = str(tmp_path / "copy.db")
+    installed("claim", "src/a")
+    installed("ledger", "backup", copy)
+    installed("ledger", "stop")
+    monkeypatch.setenv("LEASEFS_LEDGER", f"unix:{tmp_path}/another.sock")
+    refused = installed("ledger", "restore", copy, "--replace")
+    assert (refused.code, f"your own is {store_dir()}" in refused.err) == (2, True)
+    named = installed("ledger", "restore", copy, "--replace", "--store", store_dir())
+    assert named.code == 0, named.err
+    monkeypatch.delenv("LEASEFS_LEDGER")
+
+
+def test_what_cannot_be_written_is_told_of_the_place_it_goes_to(
+    repo: Path, tmp_path: Path, installed: Any
+) -> None:
+    installed("claim", "src/a")
+    nowhere = installed("ledger", "backup", str(tmp_path / "none" / "copy.db"))
+    assert (nowhere.code, f": {tmp_path}/none/copy.db: No such file" in nowhere.err) == (7, True)
+    archive = installed("ledger", "verify", "--archive", str(tmp_path / "none"))
+    assert (archive.code, "Errno" in archive.err) == (7, False)
+    assert f"No such file or directory ({tmp_path}/none)" in archive.err
+
+
 def test_old_events_are_dropped_by_hand(repo: Path, tmp_path: Path, installed: Any) -> None:
     usage = installed("ledger", "compact")
     assert (usage.code, "--keep-events" in usage.err) == (2, True)

@@ -14,6 +14,7 @@ import pytest
 from leasefs.store.errors import StoreFull, StoreUnavailable
 from leasefs.store.port import Snapshot
 from leasefs.store.sqlite import SqliteStore
+from leasefs.store.sqlite_backup import back_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,6 +134,22 @@ def test_a_full_disk_refuses_the_append_and_works_again_after_freeing(small_disk
     assert store.head() == 3
     assert store.verify().problems == ()
     store.close()
+
+
+@pytest.mark.root
+def test_a_full_disk_refuses_a_backup_and_is_the_one_that_is_named(
+    small_disk: Path, tmp_path: Path
+) -> None:
+    source = tmp_path / "ledger.db"
+    store = SqliteStore(source)
+    store.append(0, [b"a" * 50_000])
+    store.close()
+    ballast = fill(small_disk)
+    with pytest.raises(StoreFull, match=str(small_disk)):
+        back_up(str(source), str(small_disk / "copy.db"), lambda _done, _all: None)
+    ballast.unlink()
+    assert os.listdir(small_disk) == []
+    back_up(str(source), str(small_disk / "copy.db"), lambda _done, _all: None)
 
 
 @pytest.mark.root

@@ -7,12 +7,11 @@ from dataclasses import asdict
 
 import click
 
-from leasefs.client import paths
 from leasefs.core.lease import MAX_TTL_S
 from leasefs_cli.durations import Duration, in_words
 from leasefs_cli.printing import say, say_json, tell
 from leasefs_cli.progress import Progress
-from leasefs_cli.store_place import told_as_failures
+from leasefs_cli.store_place import own_store, told_as_failures
 from leasefs_cli.teaching import json_option, teaching_command
 
 
@@ -31,7 +30,11 @@ from leasefs_cli.teaching import json_option, teaching_command
     ],
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--store", metavar="DIR", help="The store of a ledger. Default: this user's own.")
+@click.option(
+    "--store",
+    metavar="DIR",
+    help="The store of a ledger. Default: this user's own, if commands here speak to that.",
+)
 @click.option(
     "--replace",
     is_flag=True,
@@ -59,7 +62,7 @@ def command(
     from leasefs.service.auth import user_name
     from leasefs.service.restoring import restore
 
-    place = os.path.abspath(store) if store else paths.store_dir()
+    place = os.path.abspath(store) if store else own_store()
     with told_as_failures(f"restore {place}"), Progress("copying") as progress:
         done = restore(
             file,
