@@ -148,5 +148,6 @@ def _unknown(key: Key, names: list[str]) -> str:
         listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
         among = f" of [{'.'.join(key[:-1])}]" if len(key) > 1 else ""
         words += f"; the keys{among} are {listed}"
-    near = nearest(name)
+    # A table is taken for a table.
+    near = nearest(name) if len(key) > 1 else nearest(name, names) or nearest(name)
     return f"{words}; did you mean {near!r}?" if near else words

@@ -29,6 +29,7 @@ def only_problem(content: str, place: str) -> Problem:
         ("[hooks]\n\ntrailr = true\n", "hooks.trailr", 3, "did you mean 'hooks.trailer'?"),
         ("hooks = 3\n", "hooks", 1, "`hooks` must be a table, not int"),
         ("[hoks]\n", "hoks", 1, "unknown key 'hoks'"),
+        ("[hoks]\n", "hoks", 1, "did you mean 'hooks'?"),
         ('[release]\nrequire = "landed"\n', "release.require", 2, 'must be "none", "committed"'),
         ("release.check_timeout_s = inf\n", "release.check_timeout_s", 1, "must be seconds"),
         ('x = """\n"""\n', "x", 1, "unknown key 'x'"),
