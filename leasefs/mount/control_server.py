@@ -53,10 +53,10 @@ _READS = frozenset(
     }
 )
 
-# By name, what may be said; nothing where it is any text. As the ledger has it.
+# By name, what may be said; nothing where it is any text.
 _RELEASE_WISHES: dict[str, frozenset[str]] = {
     "require": frozenset(one.value for one in Require),
-    "dirty": frozenset(one.value for one in OnDirty),
+    "dirty": frozenset({"rescue", *(one.value for one in OnDirty)}),  # `releasing` does that
     "again": frozenset({"true", "false", "1", "0"}),
     "note": frozenset(),
     "commit": frozenset(),

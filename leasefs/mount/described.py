@@ -99,6 +99,9 @@ def _passed_on(ledgers: Document) -> Document:
         for parameter in operation.get("parameters", ()):
             # The mount makes an idempotency key for whoever sends none.
             parameter["required"] = parameter["required"] and parameter["name"] != "key"
+            if parameter["name"] == "dirty":
+                ways = {"enum": ["rescue"], "description": "what is uncommitted becomes a rescue"}
+                parameter["schema"] = {"anyOf": [parameter["schema"], ways]}
         paths.setdefault(path, {})[method.lower()] = operation
     return paths
 

@@ -140,7 +140,9 @@ def test_streams_whose_readers_vanish_end_alone(agent: Agent) -> None:
     goes_on(agent)
 
 
-@pytest.mark.parametrize("query", ["again=null", "again=1&again=1", "dirty=lose", "x=1", "require="])
+@pytest.mark.parametrize(
+    "query", ["again=null", "again=1&again=1", "dirty=lose", "x=1", "require="]
+)
 def test_wishes_of_a_release_are_looked_at_also_when_nothing_is_left_to_release(
     agent: Agent, query: str
 ) -> None:
@@ -148,3 +150,12 @@ def test_wishes_of_a_release_are_looked_at_also_when_nothing_is_left_to_release(
     agent.release(lease)
     answer = say(agent, request("DELETE", f"/v1/leases/{lease['lease']}?key=k&{query}"))
     assert answer.startswith(b"HTTP/1.1 400 "), answer
+    for known in (
+        "",
+        "&dirty=rescue",
+        "&dirty=keep",
+        "&again=true",
+        "&require=none&note=n&commit=",
+    ):
+        answer = say(agent, request("DELETE", f"/v1/leases/{lease['lease']}?key=k{known}"))
+        assert answer.startswith(b"HTTP/1.1 200 "), answer
