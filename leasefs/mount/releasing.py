@@ -62,6 +62,8 @@ class ReleaseGate:
             if dirty == "refuse" and require != "none":
                 # Whatever was changed while git was asked; from here to the end of trust nothing waits.
                 _refuse_if(lease, self._work.intents.dirty_of(lease.token), require)
+        elif dirty == "rescue":
+            dirty = "refuse"  # nothing is held here, so there is nothing of ours to rescue
         return await self._lessee.release(
             lease_id,
             key,
