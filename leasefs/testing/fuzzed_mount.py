@@ -45,7 +45,7 @@ class FuzzedMount:
         """As `api_fuzz.Target`."""
         asks_briefly(case)
         for name, value in case.path_parameters.items():
-            if chance.random() < 0.8 or not str(value).strip("./"):
+            if chance.random() < 0.8 or not isinstance(value, str) or not value.strip("./"):
                 case.path_parameters[name] = "7" if name == "seq" else chance.choice(self._ids)
         season_body(case, self._ids, chance, self._agent.about["territory"])
         if "territory" in case.query and chance.random() < 0.5:
