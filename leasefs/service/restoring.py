@@ -127,7 +127,9 @@ def _longest_trust_s(path: str, there: Standing) -> float:
         return MAX_TTL_S
     with closing(ReadOnlyStore(path)) as store:
         state: State = recover(store).state
-    return max((lease.claim.ttl_s for lease in state.leases.values()), default=0.0)
+    # A freeze has a time to live without end, and nobody writes under it.
+    trusted = (one.claim for one in state.leases.values() if not one.claim.frozen_by)
+    return max((claim.ttl_s for claim in trusted), default=0.0)
 
 
 def _aside(path: str) -> str:

@@ -72,6 +72,22 @@ def test_from_backup_to_restore(repo: Path, tmp_path: Path, installed: Any) -> N
     assert installed("log", "--at", str(done["backup_seq"])).code == 0
 
 
+def test_a_freeze_keeps_no_restored_ledger_closed(
+    repo: Path, tmp_path: Path, installed: Any
+) -> None:
+    """It has no end, but nobody writes under it."""
+    copy = str(tmp_path / "copy.db")
+    assert installed("freeze", "lib/**", "--reason", "the format is changing").code == 0
+    installed("claim", "src/a", "--ttl", "10m")
+    installed("ledger", "backup", copy)
+    installed("release", "--all")
+    installed("ledger", "stop")
+    done = json.loads(installed("ledger", "restore", copy, "--replace", "--json").out)
+    assert done["closed_for_s"] == 0.0
+    assert installed("claim", "src/a").code == 0
+    assert installed("claim", "lib/a").code == 3
+
+
 def test_a_damaged_ledger_is_replaced_and_kept(repo: Path, tmp_path: Path, installed: Any) -> None:
     """Nothing can be told of its leases, so the longest time to live is waited for, unless one is named."""
     copy, ledger = str(tmp_path / "copy.db"), f"{store_dir()}/ledger.sqlite3"
