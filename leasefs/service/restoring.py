@@ -128,8 +128,10 @@ def _longest_trust_s(path: str, there: Standing) -> float:
     with closing(ReadOnlyStore(path)) as store:
         state: State = recover(store).state
     # A freeze has a time to live without end, and nobody writes under it.
-    trusted = (one.claim for one in state.leases.values() if not one.claim.frozen_by)
-    return max((claim.ttl_s for claim in trusted), default=0.0)
+    trusted = [one for one in state.leases.values() if not one.claim.frozen_by]
+    # One that was renewed for less than before is trusted until what its holder was told first.
+    left_s = (max(one.claim.ttl_s, one.expires_at_s - state.at_s) for one in trusted)
+    return max(left_s, default=0.0)
 
 
 def _aside(path: str) -> str:
