@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -172,14 +173,16 @@ async def _one(world: _World, step: Any) -> None:
             assert name != "eye"
 
 
-@settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
-)
-@given(steps)
-def test_no_sequence_of_requests_touches_what_is_anothers(serving: Any, history: Any) -> None:
+def _settings(examples: int) -> Any:
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    )
+
+
+def _played(serving: Any, history: Any) -> None:
     async def main() -> None:
         async with serving() as ledger:
             world = _World(ledger)
@@ -188,3 +191,16 @@ def test_no_sequence_of_requests_touches_what_is_anothers(serving: Any, history:
                 await _one(world, step)
 
     asyncio.run(main())
+
+
+@_settings(60)
+@given(steps)
+def test_no_sequence_of_requests_touches_what_is_anothers(serving: Any, history: Any) -> None:
+    _played(serving, history)
+
+
+@pytest.mark.long
+@_settings(5_000)
+@given(steps)
+def test_no_long_search_finds_a_sequence_that_does(serving: Any, history: Any) -> None:
+    _played(serving, history)
