@@ -8,7 +8,7 @@ import trio
 
 from leasefs.client.ids import new_key
 from leasefs.core.policy import Reason, Refused
-from leasefs.mount.gate import Unobtained
+from leasefs.mount.gate import Unobtained, Wanting
 from leasefs.mount.unleased_words import refused_by, timed_out
 
 if TYPE_CHECKING:
@@ -77,7 +77,11 @@ class Obtaining:
                 return
             refused = timed_out(refused, within_s, await claims.before_return(refused.path))
         elif claimable and policy.claims:
-            globs = claims.ground(unsettled, self._pid)
+            try:
+                globs = claims.ground(unsettled, self._pid)
+            except Wanting as wanting:  # git's index has changed since the operation was described
+                await wanting.fetch()
+                return
             if globs and len(self._pinned) < _ATTEMPTS:
                 await self._claimed(refused, globs, until_s)
                 return
