@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from leasefs.client import api, api_history
+from leasefs.core.errors import InvalidRequest
 from leasefs_cli.intent_rows import say_intents
 from leasefs_cli.lease_rows import say_leases
 from leasefs_cli.printing import say, tell
@@ -19,9 +20,19 @@ if TYPE_CHECKING:
 
 
 def past(seen: View, at: Point, parts: Iterable[str] = (), **wanted: str | None) -> api.Body:
-    """The PastState at a point, said on stderr which that is."""
+    """The PastState at a point, said on stderr which that is.
+
+    Raises:
+        InvalidRequest: it lies before all that is told of; what `Link.send` raises.
+    """
     seq = at.seq_in(seen.link)
     found = seen.link.send(api_history.past(seq, territory=seen.territory, parts=parts, **wanted))
+    if at.wall_s is not None and found["seq"] and found["wall_s"] > at.wall_s:
+        raise InvalidRequest(
+            f"what held then cannot be told any more: older events were dropped, and the log begins at event {found['seq']}, "
+            f"{when(found)}; look in the archive or a backup",
+            states_from=found["seq"],
+        )
     if at.seq is None:
         tell(f"at event {found['seq']}, {when(found)}")
     return found

@@ -89,6 +89,23 @@ def test_the_log_is_narrowed_down(repo: Path, installed: Any, monkeypatch: Any) 
         installed, "--after", "0"
     )
     assert events(installed, "--since", "now") == []
+    nothing = installed("log", "--agent", "nobody")
+    assert (nothing.code, nothing.out, "--all has" in nothing.err) == (0, "", True)
+
+
+def test_a_time_before_all_that_is_kept_is_not_answered_with_what_came_later(
+    repo: Path, installed: Any
+) -> None:
+    installed("claim", "src/a")
+    assert installed("leases", "--at", "1h").out == "no leases\n"
+    for _ in range(2):  # each saves the state, and up to one of them is dropped
+        installed("ledger", "stop")
+        installed("claim", "src/b")
+    assert installed("ledger", "compact", "--keep-events", "0").code == 0
+    for asked in (["leases"], ["log"], ["queue"]):
+        refused = installed(*asked, "--at", "1h")
+        assert (refused.code, "older events were dropped" in refused.err) == (2, True), refused
+    assert "src/a" in installed("leases", "--at", "now").out
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,13 @@ def _show_events(
             tell(f"events up to {found.base} were dropped; what is left begins after that")
     for recorded in found.events:
         _show(recorded, as_json=as_json)
+    if not found.events and not follow and not as_json:
+        more = (
+            "; --all has those of other repositories, and of the ledger itself"
+            if seen.territory
+            else ""
+        )
+        tell(f"no such events{more}")
     if follow:
         with stopping_as_exception():
             for recorded in _followed(seen, found.end, wanted, found.filter):
