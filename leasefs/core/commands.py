@@ -276,13 +276,18 @@ class ReportIntents(Command, frozen=True):
 
 
 class Settlement(Struct, frozen=True):
-    """What git says of one path; `done` with `committed`: there is nowhere for it to land."""
+    """What git says of one path; `done` with `committed`: there is nowhere for it to land.
+
+    `leases` are those under which whoever says so looks after the path. What was changed under another lease that a
+    live session holds is then left to that session's own mount: it would tell nothing of the next change.
+    """
 
     path: str
     outcome: Outcome
     commit: str = ""
     blob: str = ""
     done: bool = False
+    leases: tuple[str, ...] = ()
 
 
 class SettleIntents(Command, frozen=True):

@@ -202,9 +202,19 @@ def _settled(state: State, session: Session, command: SettleIntents, item: Settl
         Holder(intent.agent, intent.lease)
         for intent in state.uncommitted.of_path(session.territory, command.tree, item.path)
         if not _changed_since(intent, command)
+        and not _looked_after(state, session, item, intent)
         and (ends(item.outcome, done=item.done) or settled_as(intent, found) != intent)
     )
     return replace(found, whose=whose)
+
+
+def _looked_after(state: State, session: Session, item: Settlement, intent: Intent) -> bool:
+    """Whether another mount looks after this intent, which would not hear that it was settled."""
+    lease = state.leases.get(intent.lease)
+    if not item.leases or intent.lease in item.leases or lease is None:
+        return False
+    holder = lease.claim.session
+    return holder != session.id and holder in state.sessions
 
 
 def _check_settlement(item: Settlement) -> None:

@@ -48,10 +48,17 @@ class Settlement(NamedTuple):
 
 
 def settled(
-    path: bytes, outcome: str, commit: str = "", blob: str = "", *, done: bool = False
+    path: bytes,
+    outcome: str,
+    commit: str = "",
+    blob: str = "",
+    *,
+    done: bool = False,
+    leases: Iterable[str] = (),
 ) -> Note:
     """What the ledger is told of a path that has come to this outcome (`core.commands.Settlement`)."""
     return {
+        "leases": sorted(leases),
         "path": text(path),
         "outcome": outcome,
         "commit": commit,

@@ -126,13 +126,15 @@ class Uncommitted:
     """One path that changed. `epoch` is the last one in which it was touched.
 
     `head` is the commit that HEAD named at first: "" if none, None if that is not known. `author` is the agent
-    and harness of the dead mount that changed it, None for our own.
+    and harness of the dead mount that changed it, None for our own. `leases` are all under which it was changed, as far as
+    this mount looks after that.
     """
 
-    __slots__ = ("author", "blob", "commit", "epoch", "head", "lease", "token")
+    __slots__ = ("author", "blob", "commit", "epoch", "head", "lease", "leases", "token")
 
     def __init__(self, lease: str, token: int, epoch: int, head: str | None) -> None:
         self.lease = lease
+        self.leases = {lease}
         self.token = token
         self.epoch = epoch
         self.head = head
@@ -201,7 +203,9 @@ class IntentLog:
         if known is None or known.token != lease.token or known.commit:
             self._write(path, self._note(path, kind, lease.lease_id, lease.token, pid, other))
             head = self._head_before(path, known)
+            former = known.leases if known is not None else set()
             known = Uncommitted(lease.lease_id, lease.token, self._epoch, head)
+            known.leases |= former
             self._known[path] = known
         known.epoch = self._epoch
         self.touched()
@@ -391,6 +395,7 @@ class IntentLog:
         """An intent that the ledger has of an earlier mount of this tree is ours to look after. Raises OSError."""
         self._latest_wall_s = max(self._latest_wall_s, changed_wall_s)
         if path in self._known:
+            self._known[path].leases.add(lease)
             return
         self._journal.look_after(token)
         one = self._known[path] = Uncommitted(lease, token, self._epoch, None)

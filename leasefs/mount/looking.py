@@ -183,7 +183,7 @@ class Looking:
         else:
             self._intents.clean(path)
         done = outcome == "committed" and now.upstream is None
-        return settled(path, outcome, now.commit, now.blob, done=done)
+        return settled(path, outcome, now.commit, now.blob, done=done, leases=known.leases)
 
 
 def _ask(tree: WorkTree, look: Look, upstream: str | None, rules_too: bool) -> _Answers:

@@ -88,6 +88,7 @@ class SettlementBody(Body, frozen=True):
     commit: Name = ""
     blob: Name = ""
     done: bool = False
+    leases: Annotated[tuple[Name, ...], Meta(max_length=MAX_NOTES)] = ()
 
 
 class SettledBody(Body, frozen=True):

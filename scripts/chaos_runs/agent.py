@@ -70,6 +70,7 @@ class Agent:
         path = self._path
         doings: dict[Callable[[], object], float] = {
             lambda: self.files.append(path(LOGS)): 8,
+            self._new_file: 5,
             lambda: self.files.save(path()): 6,
             lambda: self.files.by_handle(path(LOGS)): 6,
             lambda: self.files.count(path(COUNTS)): 8,
@@ -110,6 +111,12 @@ class Agent:
             [f"own/{self.name}/**", self.dice.choice(MIDDLE)],
         ]
         return self.dice.choice(wishes)
+
+    def _new_file(self) -> None:
+        """Which nobody touches again: what is forgotten of it is not made good by a later write."""
+        name = f"new{self.dice.randrange(10**9)}"
+        paths = [f"{place}/{name}" for place in (f"own/{self.name}", "mid", "log", "hot")]
+        self.files.append(self._path(paths))
 
     def _rename(self) -> None:
         old, new = self.dice.sample(range(3), 2)

@@ -16,7 +16,7 @@ from leasefs.core.commands import (
     Settlement,
 )
 from leasefs.core.globs import globs_of
-from leasefs.core.intents import MAX_NOTES, ForeignChange, IntentKind, Outcome
+from leasefs.core.intents import MAX_NOTES, ForeignChange, IntentKind, OnDirty, Outcome
 from leasefs.core.lease import Mode
 from leasefs.core.records import Holder, Intent
 from leasefs.core.uncommitted import Uncommitted, work_id
@@ -188,6 +188,22 @@ def test_what_changed_after_the_look_is_not_settled_by_it(ledger: LedgerDriver) 
     settled = (Settlement("x", Outcome.CLEAN), Settlement("y", Outcome.CLEAN))
     ledger.answered(SettleIntents("session-b", "t-1", settled, as_of_wall_s=15.0))
     assert [one.path for one in ledger.intents()] == ["y"]
+
+
+def test_whose_mount_lives_is_settled_by_that_mount(ledger: LedgerDriver) -> None:
+    """It tells nothing of a second change, since it does not know that somebody has settled the first."""
+    former = ledger.claim("a", "x")
+    ledger.note("a", former, "x")
+    ledger.release("a", former.lease, on_dirty=OnDirty.KEEP)
+    present = ledger.claim("b", "x")
+    ledger.note("b", present, "x")
+    looked_after = Settlement("x", Outcome.CLEAN, leases=(former.lease,))
+    ledger.answered(SettleIntents("session-a", "t-1", (looked_after,)))
+    assert [one.lease for one in ledger.intents()] == [present.lease]
+    # What nobody looks after by himself is anybody's to settle, and so is all to who does not say what is his.
+    ledger.answered(EndSession("session-b"))
+    ledger.answered(SettleIntents("session-a", "t-1", (looked_after,)))
+    assert ledger.intents() == []
 
 
 def test_without_an_upstream_what_is_committed_is_done(ledger: LedgerDriver, refused: Any) -> None:
