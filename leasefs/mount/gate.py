@@ -87,8 +87,8 @@ class Obtaining(Protocol):
         """Return once another attempt is worth it. Raises `Unobtained`."""
         ...
 
-    def over(self) -> None:
-        """The request is about to be answered."""
+    def over(self, *, again: bool) -> None:
+        """The request is about to be answered; `again` if its thread is told to look up the name once more."""
         ...
 
 
@@ -97,6 +97,10 @@ class Obtainer(Protocol):
 
     def begin(self, pid: int) -> Obtaining:
         """A request of this thread met a refusal."""
+        ...
+
+    def came_back(self, pid: int) -> None:
+        """The thread that was told to look again has what it came for."""
         ...
 
     def stop(self) -> None:
@@ -279,9 +283,10 @@ class Asking:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: object, _trace: object) -> None:
         if self._obtaining is not None:
-            self._obtaining.over()
+            again = isinstance(error, OSError) and error.errno == errno.ESTALE
+            self._obtaining.over(again=again)
 
     def about(self, unsettled: Unsettled) -> Callable[[], Awaitable[None]]:
         """What to wait for next. Raises Refusal if there is nothing."""

@@ -84,6 +84,8 @@ def open_file(tree: Tree, number: int, flags: int, caller: Caller) -> Opened:
     retries = tree.lower.retries
     if retries.told or retries.held:
         retries.served(caller.pid, node)
+        if tree.gate.obtainer is not None:
+            tree.gate.obtainer.came_back(caller.pid)
     return opened
 
 
@@ -95,7 +97,9 @@ def _open_to_write(tree: Tree, node: Node, flags: int, caller: Caller) -> Opened
     try:
         allowed = tree.gate.admit(_TRUNCATE if flags & os.O_TRUNC else _OPEN, (target,), caller.pid)
     except Unsettled:
-        tree.stat(node)  # whoever means a file that is gone is not refused another one's name
+        if tree.gate.obtainer is None:
+            tree.stat(node)  # whoever means a file that is gone is not refused another one's name
+        # Else the lease comes first: what the thread finds when it looks again stays there while it is held.
         raise
     fd, found = tree.lower.open(node, flags & _PASSED_ON, caller.pid)
     if found.st_nlink != 1 or node.parent is not parent or node.name != name:
@@ -118,6 +122,10 @@ def _open_by_all_names(tree: Tree, node: Node, flags: int, caller: Caller) -> Op
         # Others took its name in between; it may have another one by now.
         os.close(fd)
         return _open_by_all_names(tree, node, flags, caller)
+    if not found.st_nlink and tree.gate.obtainer is not None and tree.lower.retries.is_held(node):
+        # It was replaced while its lease was waited for: what is written there, nobody would ever see.
+        os.close(fd)
+        raise stale("something else has its name by now")
     return _open_allowed(tree, OpenFile(fd, node, flags, path, caller.pid), found, allowed, caller)
 
 

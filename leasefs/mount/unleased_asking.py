@@ -110,7 +110,9 @@ class Obtaining:
         finally:
             claims.leave(claim)
 
-    def over(self) -> None:
-        """The request is answered."""
-        for token in self._pinned:
-            self._claims.leases.unpin(token)
+    def over(self, *, again: bool) -> None:
+        """The request is answered. Who is to look `again` finds the ground still held, and nothing replaced on it."""
+        if again:
+            self._claims.comes_back(self._pid, self._pinned)
+        else:
+            self._claims.leases.unpin_all(self._pinned)

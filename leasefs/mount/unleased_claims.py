@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 NOTE = "claimed by a write"
 # The ledger may be started again meanwhile.
 RETRY_S = 0.3
+# A thread that is told to look again does so at once, but may have to wait for its turn on the processor.
+BACK_WITHIN_S = 2.0
 _IN_ONE_REQUEST = 256
 _ASK_WITHIN_S = 1.0
 
@@ -71,6 +73,8 @@ class UnleasedClaims:
         self._unsent: list[WriteClaim] = []
         self._to_send = trio.Event()
         self._waiting: dict[str, WriteClaim] = {}
+        # Threads that look again, and what is kept in place for each meanwhile.
+        self._coming_back: dict[int, list[int]] = {}
         self._jobs, self._to_do = trio.open_memory_channel[Callable[[], Awaitable[None]]](math.inf)
 
     def now_s(self) -> float:
@@ -123,6 +127,23 @@ class UnleasedClaims:
         self.stopped.set()
         for claim in [*self._claims.values(), *self._waiting.values()]:
             self._finish(claim, LeasefsError("the mount is going"))
+
+    def comes_back(self, pid: int, tokens: Sequence[int]) -> None:
+        """The thread finds something else at the name than it came for, and looks again: its leases are kept for it.
+
+        Else others would get their turn between its look and its open, and replace what it is about to write.
+        """
+        if tokens:
+            self._coming_back.setdefault(pid, []).extend(tokens)
+            self._jobs.send_nowait(partial(self._give_up, pid))
+
+    def came_back(self, pid: int) -> None:
+        """See `leasefs.mount.gate.Obtainer`."""
+        self.leases.unpin_all(self._coming_back.pop(pid, ()))
+
+    async def _give_up(self, pid: int) -> None:
+        await trio.sleep(BACK_WITHIN_S)
+        self.came_back(pid)
 
     async def take_back(self, paths: Collection[bytes]) -> None:
         """See `leasefs.mount.gate.Obtainer`."""

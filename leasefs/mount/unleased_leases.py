@@ -91,11 +91,12 @@ class WriteLeases:
         if token in self._leases:
             self._leases[token].pins += 1
 
-    def unpin(self, token: int) -> None:
+    def unpin_all(self, tokens: Iterable[int]) -> None:
         """That was done, or not."""
-        if token in self._leases:
-            self._leases[token].pins -= 1
-            self._look.set()
+        for token in tokens:
+            if token in self._leases:
+                self._leases[token].pins -= 1
+                self._look.set()
 
     def taken_over(self, lease_id: str) -> None:
         """Somebody claimed the same on purpose: it is theirs to give back."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
+    from leasefs.mount.gate import Unsettled
     from leasefs.mount.operations import Operations
 
 ROOT = 1
@@ -336,3 +337,56 @@ async def test_what_others_move_between_the_check_and_the_open_is_judged_again(
         await refused(bench.operations.open(number, os.O_RDWR | os.O_TRUNC, OURS)) == errno.EACCES
     )
     assert (bench.source / "moved").read_text() == "version 2"
+
+
+class Claiming:
+    """A policy that claims: grants what is wanted while somebody else replaces it (`Obtainer`, `Obtaining`)."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.kept: list[int] = []
+
+    def begin(self, pid: int) -> Claiming:
+        self.thread = pid
+        return self
+
+    async def obtain(self, unsettled: Unsettled) -> None:
+        assert unsettled.refused.path == b"f"
+        self.bench.replace()
+        self.bench.holdings.hold([held(1, "f")])
+
+    def over(self, *, again: bool) -> None:
+        if again:
+            self.kept.append(self.thread)
+
+    def came_back(self, pid: int) -> None:
+        if pid in self.kept:
+            self.kept.remove(pid)
+
+
+@pytest.mark.trio
+async def test_a_lease_that_a_write_claimed_is_kept_until_its_thread_has_what_is_there_now(
+    bench: Bench,
+) -> None:
+    number = await bench.look("f")
+    bench.replace()
+    bench.holdings.hold([])
+    claiming = bench.operations.tree.gate.obtainer = Claiming(bench)  # type: ignore[assignment]
+    assert await refused(bench.operations.open(number, os.O_RDWR, OURS)) == errno.ESTALE
+    assert claiming.kept == [OURS.pid]
+    assert await read_for_writing(bench, await bench.look("f")) == b"version 3"
+    assert claiming.kept == []
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("flags", [os.O_RDWR, os.O_WRONLY, os.O_RDONLY | os.O_TRUNC])
+async def test_who_claims_by_writing_does_not_write_where_nobody_would_ever_see_it(
+    bench: Bench, flags: int
+) -> None:
+    """What was replaced while the lease was waited for is somebody's older version."""
+    bench.operations.tree.gate.obtainer = Claiming(bench)  # type: ignore[assignment]
+    number = await bench.look_again()
+    bench.replace()
+    assert await refused(bench.operations.open(number, flags, OURS)) == errno.ESTALE
+    assert (bench.source / "f").read_text() == "version 3"
+    assert await read(bench, number) == b"version 2"

@@ -17,7 +17,7 @@ from leasefs.core.policy import Op, Reason, Refused, Target
 from leasefs.core.records import Admission
 from leasefs.core.unleased_policy import parse_policy
 from leasefs.mount.gate import Unobtained, Unsettled
-from leasefs.mount.unleased_claims import UnleasedClaims
+from leasefs.mount.unleased_claims import BACK_WITHIN_S, UnleasedClaims
 from leasefs.mount.unleased_leases import HURRY_S, TURN_S, WriteLeases
 from leasefs.mount.unleased_policy import Settings
 from leasefs.testing.core_ledger import CoreLedger, CoreLink
@@ -65,7 +65,7 @@ class Writer:
             assert lease is not None
             use = self.lessee.writer_opened(lease.token, path, 1)
         finally:
-            obtaining.over()
+            obtaining.over(again=False)
         try:
             yield
         finally:
@@ -137,6 +137,42 @@ async def test_it_goes_at_once_where_others_wait(ledger: CoreLedger) -> None:
             assert ada.holds(b"f")
         ended_s = trio.current_time()
         assert await cy.write(b"f") - ended_s < 10.0 + 2 * (HURRY_S + SOON_S)
+
+
+async def told_to_look_again(ada: Writer, thread: int) -> None:
+    """A thread gets its lease, and something else is at the name than it had found."""
+    obtaining = ada.claims.begin(thread)
+    await obtaining.obtain(Unsettled(Refused(Reason.NOT_LEASED, Op.OPEN, b"f"), [Target(b"f")]))
+    obtaining.over(again=True)
+
+
+@on_mock_clock
+async def test_who_looks_again_finds_its_ground_still_held(ledger: CoreLedger) -> None:
+    """Else the next in the queue would replace what the thread is about to write."""
+    async with (
+        writer(ledger, "ada", idle_s=0.0) as ada,
+        writer(ledger, "bo") as bo,
+        trio.open_nursery() as nursery,
+    ):
+        await told_to_look_again(ada, 7)
+        nursery.start_soon(bo.write, b"f")
+        await trio.sleep(BACK_WITHIN_S / 2)
+        ada.claims.came_back(8)
+        await trio.sleep(BACK_WITHIN_S / 4)
+        assert ada.holds(b"f")
+        ada.claims.came_back(7)
+        await trio.sleep(SOON_S)
+        assert not ada.holds(b"f")
+
+
+@on_mock_clock
+async def test_who_never_comes_back_does_not_keep_it(ledger: CoreLedger) -> None:
+    async with writer(ledger, "ada", idle_s=0.0) as ada, writer(ledger, "bo") as bo:
+        began_s = trio.current_time()
+        await told_to_look_again(ada, 7)
+        assert await bo.write(b"f") - began_s < BACK_WITHIN_S + SOON_S
+        ada.claims.came_back(7)
+        assert await ada.write(b"f") >= began_s
 
 
 @on_mock_clock
