@@ -46,6 +46,7 @@ def test_from_backup_to_restore(repo: Path, tmp_path: Path, installed: Any) -> N
 
     running = installed("ledger", "restore", copy, "--replace")
     assert (running.code, "in use by process" in running.err) == (3, True)
+    assert "`leasefs unmount` each before" in running.err
     assert installed("ledger", "stop").code == 0
     there = installed("ledger", "restore", copy)
     assert (there.code, "a ledger, sound, with" in there.err, "--replace" in there.err) == (

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import click
 
+from leasefs.core.errors import ClaimConflict
 from leasefs.core.lease import MAX_TTL_S
 from leasefs_cli.durations import Duration, in_words
 from leasefs_cli.printing import say, say_json, tell
@@ -18,7 +19,10 @@ from leasefs_cli.teaching import json_option, teaching_command
 @teaching_command(
     "restore",
     examples=[
-        ("leasefs ledger stop && leasefs ledger restore ledger.db --replace", "one's own"),
+        (
+            "leasefs ledger stop && leasefs ledger restore ledger.db --replace",
+            "one's own; unmount first, for a mount starts it again at once",
+        ),
         (
             "leasefs ledger restore --store /var/lib/leasefs/ledger /srv/backup/ledger.db",
             "to an empty place, as the account that serves it",
@@ -61,17 +65,25 @@ def command(
     """
     from leasefs.service.auth import user_name
     from leasefs.service.restoring import restore
+    from leasefs.store.errors import StoreLocked
 
     place = os.path.abspath(store) if store else own_store()
-    with told_as_failures(f"restore {place}"), Progress("copying") as progress:
-        done = restore(
-            file,
-            place,
-            by=user_name(os.geteuid()),
-            over=replace,
-            closed_for_s=closed_for_s,
-            told=progress.so_far,
-        )
+    try:
+        with told_as_failures(f"restore {place}"), Progress("copying") as progress:
+            done = restore(
+                file,
+                place,
+                by=user_name(os.geteuid()),
+                over=replace,
+                closed_for_s=closed_for_s,
+                told=progress.so_far,
+            )
+    except ClaimConflict as error:
+        if store is None and isinstance(error.__cause__, StoreLocked):
+            error.add_note(
+                "a mount of yours starts it again at once: `leasefs unmount` each before you stop it"
+            )
+        raise
     if as_json:
         say_json(asdict(done))
         return
