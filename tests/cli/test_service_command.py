@@ -61,6 +61,23 @@ def test_what_was_changed_by_hand_is_told_and_replaced(here: Any, place: tuple[s
     assert [file["done"] for file in again["files"]][:2] == ["replaced", "unchanged"]
 
 
+def test_where_no_systemd_runs_for_a_user_it_says_what_is_done_and_what_is_left(
+    here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = tmp_path / "bin/systemctl"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\necho 'Failed to connect to bus: No medium found' >&2\nexit 1\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    ran = here("service", "install", "--user", *COMMAND)
+    assert ran.code == 1
+    assert "No medium found" in ran.err
+    assert "The units are written" in ran.err
+    assert "loginctl enable-linger" in ran.err
+    assert list((tmp_path / "config/systemd/user").glob("leasefs-*"))
+
+
 def test_every_unit_starts_the_given_command(tmp_path: Path) -> None:
     for user in (False, True):
         files = Flavour(user, str(tmp_path)).files("/opt/x/leasefs")

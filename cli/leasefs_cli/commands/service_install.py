@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from leasefs_cli.printing import say, say_json, tell
 from leasefs_cli.service_options import flavour_of, flavour_options
-from leasefs_cli.systemctl import run, systemctl
+from leasefs_cli.systemctl import Failed, run, systemctl
 from leasefs_cli.teaching import json_option, teaching_command
 from leasefs_cli.unit_files import LEDGER, TARGET, own_command, write
 
@@ -36,8 +36,7 @@ def command(user: bool, root: str | None, program: str | None, as_json: bool) ->
     done = {file.path: write(file) for file in files}
     os.makedirs(flavour.mounts_dir, mode=0o700 if user else 0o755, exist_ok=True)
     ran = [*_commands(flavour)]
-    for line in ran:
-        run(line)
+    _carry_out(ran, user=user)
     if as_json:
         say_json(
             {
@@ -55,6 +54,19 @@ def command(user: bool, root: str | None, program: str | None, as_json: bool) ->
         f"for a mount write {flavour.mounts_dir}/NAME.env with LEASEFS_SOURCE=/path, then: "
         f"{' '.join(systemctl(flavour, 'enable', '--now', 'leasefs-mount@NAME'))}"
     )
+
+
+def _carry_out(lines: list[list[str]], *, user: bool) -> None:
+    """Raises Failed, which says what is done and what is not."""
+    try:
+        for line in lines:
+            run(line)
+    except Failed as error:
+        whose = "runs for you (log in anew, or `loginctl enable-linger`)" if user else "runs"
+        raise Failed(
+            f"{error.message}. The units are written, and not all of them are enabled or started: do the same again where "
+            f"systemd {whose}"
+        ) from error
 
 
 def _commands(flavour: Flavour) -> list[list[str]]:
