@@ -137,8 +137,9 @@ def exposition(families: Iterable[Family]) -> str:
 
 
 def merged(parts: Iterable[tuple[Labels, str]]) -> str:
-    """Texts of `exposition` as one, each family once; the labels of a part are added to each of its numbers
-    that has none of that name.
+    """Texts of `exposition` as one, each family once.
+
+    The labels of a part are added to each of its numbers that has none of that name.
     """
     heads: dict[str, list[str]] = {}
     numbers: dict[str, list[str]] = {}

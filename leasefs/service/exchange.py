@@ -126,9 +126,7 @@ class EventStream:
     """
 
     chunks: AsyncGenerator[bytes, None]
-    place: contextlib.AbstractContextManager[object] = field(
-        default_factory=contextlib.nullcontext
-    )
+    place: contextlib.AbstractContextManager[object] = field(default_factory=contextlib.nullcontext)
 
 
 def json_answer(status: int, value: object) -> Answer:

@@ -14,6 +14,8 @@ from leasefs_cli.teaching import json_option, teaching_command
 def command(as_json: bool) -> None:
     """As operator, lift all limits of the territory here. Whoever waited for them is granted at once."""
     here = governed_here()
-    answer = here.link.send(api_scheduling.set_admission(here.territory, {}, key=new_key(), by=here.name))
+    answer = here.link.send(
+        api_scheduling.set_admission(here.territory, {}, key=new_key(), by=here.name)
+    )
     if as_json:
         say_json(answer)
