@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
+# A mount has errors of its own for what is not there: they must not be taken for anything else.
+import leasefs.mount.control_routes  # noqa: F401
 from leasefs.client import api, blocking, trio_http
 from leasefs.client.blocking import Link
 from leasefs.client.ids import new_credentials
@@ -132,6 +134,7 @@ def test_what_an_older_one_does_not_know_is_not_the_askers_fault(
     for code, details in (
         ("not-found", "{}"),
         ("method-not-allowed", "{}"),
+        ("wrong-method", "{}"),
         ("invalid", '{"unknown_field": "color"}'),
     ):
         said = refusal(code, details)
