@@ -6,10 +6,9 @@ import os
 import select
 import signal
 import socket
-import struct
 from typing import Self
 
-_UCRED = struct.Struct("3i")
+from leasefs.client.peer import peer_of
 
 
 def listener_pid(socket_path: str) -> int | None:
@@ -20,8 +19,7 @@ def listener_pid(socket_path: str) -> int | None:
             probe.connect(socket_path)
         except (FileNotFoundError, ConnectionRefusedError):
             return None
-        raw = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
-    return int(_UCRED.unpack(raw)[0])
+        return peer_of(probe).pid
 
 
 class Watched:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import trio
 
 from leasefs.vcs.errors import VcsError
 from leasefs.vcs.fsmonitor import Fsmonitor, switch_on
-from leasefs.vcs.gitdir import find_git
+from leasefs.vcs.gitdir import git_at
 from leasefs.vcs.own_settings import NotSet
 
 if TYPE_CHECKING:
@@ -46,11 +45,7 @@ async def git_told(source: str, *, wanted: bool) -> AsyncIterator[str]:
 def _git_of(source: str) -> Iterator[GitDir | None]:
     gitdir = None
     try:
-        root_fd = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            gitdir = find_git(root_fd)
-        finally:
-            os.close(root_fd)
+        gitdir = git_at(source)
     except (OSError, VcsError) as error:
         log.info("%s: its git directory cannot be used: %s", source, error)
     try:

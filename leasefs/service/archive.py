@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.service.history import Abandoned
 from leasefs.store.chain import ORIGIN, event_sum
+from leasefs.store.syncing import sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -99,7 +100,7 @@ class Archive:
             os.fsync(raw.fileno())
         name = f"events-{first:012d}-{last:012d}.jsonl.gz"
         os.replace(part, os.path.join(self._directory, name))
-        _sync(self._directory)
+        sync(self._directory)
         return last
 
 
@@ -135,11 +136,3 @@ def _entries(
         yield from page
         after, count = page[-1].seq, count + len(page)
         time.sleep(_BREATH_S)  # whoever waits for the interpreter has it
-
-
-def _sync(directory: str) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import resource
 import socket
-import struct
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from leasefs.client.peer import peer_of
 from leasefs.service.errors_http import error_answer
 from leasefs.service.exchange import SPOKEN, Connection, HttpProblem
 from leasefs.service.limits import origin_of
@@ -42,7 +42,6 @@ STALL_S = 30.0
 MOST_PIPELINED = 128
 """Requests that wait on one connection for those before them. Nobody of ours sends a second one before the answer."""
 
-_UCRED = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 _REASONS = {
     400: b"Bad Request",
     408: b"Request Timeout",
@@ -212,5 +211,5 @@ def _connection(transport: asyncio.Transport) -> Connection:
     if peer.family != socket.AF_UNIX:
         address = str(transport.get_extra_info("peername")[0])
         return Connection(uid=None, pid=None, abort=transport.abort, address=address)
-    pid, uid, _ = _UCRED.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+    pid, uid, _ = peer_of(peer)
     return Connection(uid=uid, pid=pid, abort=transport.abort)

@@ -19,6 +19,7 @@ from leasefs.store.errors import StoreCorrupt, StoreError, StoreFull
 from leasefs.store.lock import LedgerLock
 from leasefs.store.sqlite_errors import translated
 from leasefs.store.sqlite_reading import ReadOnlyStore
+from leasefs.store.syncing import sync
 from leasefs.store.witness import SUFFIX as WITNESS_SUFFIX
 from leasefs.store.witness import HeadWitness
 
@@ -61,7 +62,7 @@ def back_up(source: str, target: str, told: Callable[[int, int], None]) -> Copie
         _copy(source, part, told)
         copied = _checked(part)
         os.link(part, target)  # unlike rename, never over something that came meanwhile
-        _sync(os.path.dirname(os.path.abspath(target)))
+        sync(os.path.dirname(os.path.abspath(target)))
     return copied
 
 
@@ -89,7 +90,7 @@ def _copy(source: str, target: str, told: Callable[[int, int], None]) -> None:
             except StoreFull as error:  # room is only needed where it goes to
                 raise StoreFull(target) from error
             copy.execute("PRAGMA journal_mode = DELETE")
-    _sync(target)
+    sync(target)
 
 
 def _checked(path: str) -> Copied:
@@ -177,15 +178,15 @@ class Replacing:
         """
         with translated(self.path):
             head = self._head_of_copy()
-            _sync(self._building)
+            sync(self._building)
             self._copy_aside(aside)
             # From here on what is still in place does not reach as far as its witness says, and is refused.
             with closing(HeadWitness(self.path)) as witness:
                 witness.record(head)
-            _sync(self.path + WITNESS_SUFFIX)
+            sync(self.path + WITNESS_SUFFIX)
             self._move_aside(aside)
             os.rename(self._building, self.path)
-            _sync(os.path.dirname(self.path))
+            sync(os.path.dirname(self.path))
 
     def _head_of_copy(self) -> Bound:
         with (
@@ -213,11 +214,3 @@ class Replacing:
         """Let go of the lock; what was begun and not put in place is removed."""
         _remove(self._building)
         self._held.close()
-
-
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from leasefs.store.errors import StoreCorrupt, StoreMissing, StoreUnavailable
 from leasefs.store.sqlite_schema import APPLICATION_ID, create_tables
+from leasefs.store.syncing import sync
 from leasefs.store.witness import SUFFIX as WITNESS_SUFFIX
 
 _MAGIC = b"SQLite format 3\x00"
@@ -155,18 +156,10 @@ def _create(path: str) -> None:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         create_tables(connection)
         connection.execute("PRAGMA journal_mode = WAL")
-    _sync(building)
+    sync(building)
     if identity(path) is None:
         os.link(building, path)  # unlike rename, never over something that came meanwhile
         os.unlink(building)
     else:
         os.rename(building, path)
-    _sync(os.path.dirname(path))
-
-
-def _sync(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    sync(os.path.dirname(path))

@@ -16,7 +16,7 @@ import os
 from typing import TYPE_CHECKING
 
 from leasefs.vcs.errors import GitFailed
-from leasefs.vcs.gitdir import find_git
+from leasefs.vcs.gitdir import git_at
 from leasefs.vcs.own_settings import NotSet, OwnConfig, own_config
 from leasefs.vcs.plumbing import config_values
 
@@ -79,11 +79,7 @@ def sweep(source: str) -> None:
         VcsError: it cannot be looked for, or is still there.
         OSError: `source` cannot be opened.
     """
-    root_fd = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        gitdir = find_git(root_fd)
-    finally:
-        os.close(root_fd)
+    gitdir = git_at(source)
     if gitdir is not None:
         with gitdir:
             Fsmonitor(own_config(gitdir), _open_lock(gitdir)).switch_off()
@@ -96,11 +92,7 @@ def is_left_behind(source: str) -> bool:
         VcsError: it cannot be looked for.
         OSError: `source` cannot be opened.
     """
-    root_fd = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        gitdir = find_git(root_fd)
-    finally:
-        os.close(root_fd)
+    gitdir = git_at(source)
     if gitdir is None:
         return False
     with gitdir:

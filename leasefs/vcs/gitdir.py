@@ -124,6 +124,15 @@ def find_git(root_fd: int, around: Around | None = None) -> GitDir | None:
     )
 
 
+def git_at(root: str) -> GitDir | None:
+    """As `find_git`, of the tree at this path. Raises OSError, if that cannot be opened, besides."""
+    root_fd = os.open(root, _OPEN)
+    try:
+        return find_git(root_fd)
+    finally:
+        os.close(root_fd)
+
+
 def _absolute(target: bytes, directory_fd: int) -> bytes:
     """`target`, which may be relative to the open directory, as an absolute path."""
     return os.path.join(os.readlink(f"/proc/self/fd/{directory_fd}".encode()), target)

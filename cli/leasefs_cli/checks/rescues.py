@@ -16,7 +16,7 @@ from leasefs.client.clock import BoottimeClock
 from leasefs.core.errors import LeasefsError
 from leasefs.mount.mountinfo import mounts
 from leasefs.vcs.errors import VcsError
-from leasefs.vcs.gitdir import find_git
+from leasefs.vcs.gitdir import git_at
 from leasefs.vcs.rescue import bare_repository, place_outside, rescues
 from leasefs_cli.asking_a_mount import ask
 from leasefs_cli.checks.finding import FAIL, OK, UNKNOWN, WARN, Finding
@@ -83,11 +83,7 @@ def _kept(root: str, known: list[dict[str, Any]]) -> Finding | None:
 def _there(root: str) -> frozenset[str]:
     """The whole rescues of the tree's repository. Raises VcsError, LeasefsError, OSError."""
     _refuse_silent(root)
-    root_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        gitdir = find_git(root_fd)
-    finally:
-        os.close(root_fd)
+    gitdir = git_at(root)
     if gitdir is not None:
         with gitdir:
             return frozenset(one.id for one in rescues(gitdir) if one.paths)
