@@ -29,7 +29,7 @@ from leasefs.testing.chaos.verdict import violations
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chaos_runs.storm import Nemesis
+    from chaos_runs.nemeses.nemesis import Nemesis
 
 
 class Settings(NamedTuple):

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -18,23 +18,10 @@ if TYPE_CHECKING:
     from chaos_runs.cables import Cables
     from chaos_runs.ledger import LedgerKeeper
     from chaos_runs.mounts import MountKeeper
+    from chaos_runs.nemeses.nemesis import Nemesis
     from chaos_runs.world import World
 
 _AT_ONCE = 4
-
-
-class Nemesis(Protocol):
-    """One kind of fault. `strike` makes it, waits, and makes it good again, also when the storm is over meanwhile."""
-
-    kind: str
-    weight: float
-    is_fault: bool
-
-    def unfit(self, storm: Storm) -> str:
-        """Why it cannot be done here; empty if it can."""
-
-    def strike(self, storm: Storm, dice: random.Random) -> None:
-        """Do it once."""
 
 
 @dataclass

@@ -7,6 +7,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from chaos_runs.nemeses.killing import end
+from chaos_runs.nemeses.nemesis import Nemesis
 from chaos_runs.shim import LEDGER
 
 if TYPE_CHECKING:
@@ -17,12 +18,8 @@ if TYPE_CHECKING:
 _DAY_S = 86_400.0
 
 
-class WallClock:
+class WallClock(Nemesis):
     """The wall clock of the ledger, or of a mount and its agent, steps to and fro."""
-
-    kind = "wall clock step"
-    weight = 2.0
-    is_fault = True
 
     def unfit(self, storm: Storm) -> str:
         """It needs the shim."""
@@ -42,12 +39,8 @@ class WallClock:
             world.shim.set_wall(role, 0.0)
 
 
-class Suspend:
+class Suspend(Nemesis):
     """CLOCK_BOOTTIME jumps, for all processes at once, and the timers do not: as after a suspend."""
-
-    kind = "suspend"
-    weight = 1.5
-    is_fault = True
 
     def unfit(self, storm: Storm) -> str:
         """It needs the shim."""
@@ -61,12 +54,8 @@ class Suspend:
             pass
 
 
-class OtherTimeNamespace:
+class OtherTimeNamespace(Nemesis):
     """The ledger is killed and comes back with a CLOCK_BOOTTIME that starts elsewhere (time_namespaces(7))."""
-
-    kind = "other clock"
-    weight = 0.7
-    is_fault = True
 
     def unfit(self, storm: Storm) -> str:
         """It needs root and a kernel that has them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chaos_runs.cables import CUT, DEAF, HOLE, UP
+from chaos_runs.nemeses.nemesis import Nemesis
 
 if TYPE_CHECKING:
     import random
@@ -14,18 +15,8 @@ if TYPE_CHECKING:
 _STATES = {"cable cut": CUT, "cable hole": HOLE, "cable deaf": DEAF}
 
 
-class OneCable:
+class OneCable(Nemesis):
     """One mount does not reach the ledger, or does not hear it."""
-
-    is_fault = True
-
-    def __init__(self, kind: str, *, weight: float) -> None:
-        self.kind = kind
-        self.weight = weight
-
-    def unfit(self, storm: Storm) -> str:
-        """Always possible."""
-        return ""
 
     def strike(self, storm: Storm, dice: random.Random) -> None:
         """Now and then for longer than a lease lasts."""
@@ -39,16 +30,8 @@ class OneCable:
             storm.cables.set(name, UP)
 
 
-class LedgerAway:
+class LedgerAway(Nemesis):
     """Nobody reaches the ledger."""
-
-    kind = "ledger away"
-    weight = 1.0
-    is_fault = True
-
-    def unfit(self, storm: Storm) -> str:
-        """Always possible."""
-        return ""
 
     def strike(self, storm: Storm, dice: random.Random) -> None:
         """All cables at once."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from chaos_runs.nemeses.nemesis import Nemesis
+
 if TYPE_CHECKING:
     import random
 
@@ -12,14 +14,11 @@ if TYPE_CHECKING:
     from chaos_runs.storm import Storm
 
 
-class FullDisk:
+class FullDisk(Nemesis):
     """A small file system is full for a while."""
 
-    is_fault = True
-
     def __init__(self, kind: str, *, weight: float) -> None:
-        self.kind = kind
-        self.weight = weight
+        super().__init__(kind, weight=weight)
         self._one = threading.Lock()
 
     def unfit(self, storm: Storm) -> str:

@@ -5,24 +5,16 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
+from chaos_runs.nemeses.nemesis import Nemesis
+
 if TYPE_CHECKING:
     import random
 
     from chaos_runs.storm import Storm
 
 
-class Freeze:
+class Freeze(Nemesis):
     """A mount or the ledger sleeps."""
-
-    is_fault = True
-
-    def __init__(self, kind: str, *, weight: float) -> None:
-        self.kind = kind
-        self.weight = weight
-
-    def unfit(self, storm: Storm) -> str:
-        """Always possible."""
-        return ""
 
     def strike(self, storm: Storm, dice: random.Random) -> None:
         """Mostly for a moment."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
+from chaos_runs.nemeses.nemesis import Nemesis
+
 if TYPE_CHECKING:
     import random
 
@@ -26,56 +28,19 @@ def end(storm: Storm, keeper: Keeper, kind: str, number: signal.Signals, down_s:
         keeper.come_back()
 
 
-class MountEnd:
-    """A mount's daemon ends."""
-
-    is_fault = True
-
-    def __init__(self, kind: str, *, by_kill: bool, weight: float) -> None:
-        self.kind = kind
-        self.weight = weight
-        self._number = signal.SIGKILL if by_kill else signal.SIGTERM
-
-    def unfit(self, storm: Storm) -> str:
-        """Always possible."""
-        return ""
+class ServerEnd(Nemesis):
+    """The daemon of a mount ends, or the ledger."""
 
     def strike(self, storm: Storm, dice: random.Random) -> None:
         """Mostly its supervisor is there at once."""
         down_s = dice.uniform(0.0, _DOWN_S) if dice.random() < 0.4 else 0.0
-        end(storm, storm.some_mount(dice), self.kind, self._number, down_s)
+        keeper = storm.some_mount(dice) if self.kind.startswith("mount") else storm.ledger
+        number = signal.SIGKILL if self.kind.endswith("kill") else signal.SIGTERM
+        end(storm, keeper, self.kind, number, down_s)
 
 
-class LedgerEnd:
-    """The ledger ends."""
-
-    is_fault = True
-
-    def __init__(self, kind: str, *, by_kill: bool, weight: float) -> None:
-        self.kind = kind
-        self.weight = weight
-        self._number = signal.SIGKILL if by_kill else signal.SIGTERM
-
-    def unfit(self, storm: Storm) -> str:
-        """Always possible."""
-        return ""
-
-    def strike(self, storm: Storm, dice: random.Random) -> None:
-        """Mostly its supervisor is there at once."""
-        down_s = dice.uniform(0.0, _DOWN_S) if dice.random() < 0.4 else 0.0
-        end(storm, storm.ledger, self.kind, self._number, down_s)
-
-
-class AgentKill:
+class AgentKill(Nemesis):
     """An agent is killed in the middle of what it does."""
-
-    kind = "agent kill"
-    weight = 2.0
-    is_fault = True
-
-    def unfit(self, storm: Storm) -> str:
-        """Always possible."""
-        return ""
 
     def strike(self, storm: Storm, dice: random.Random) -> None:
         """Its tools go on, as orphans do."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from chaos_runs.nemeses.nemesis import Nemesis
 from leasefs.client import api, api_scheduling
 from leasefs.client.blocking import Link
 from leasefs.client.ids import new_key
@@ -27,60 +28,45 @@ def _some_lease(storm: Storm, dice: random.Random) -> str:
     return str(dice.choice(leases)["lease"]) if leases else ""
 
 
-class Recall:
+class OperatorsAct(Nemesis):
+    """No fault: it is not counted as one."""
+
+    is_fault = False
+
+
+class AboutALease(OperatorsAct):
+    """Something is asked of the ledger about a lease that somebody has."""
+
+    def strike(self, storm: Storm, dice: random.Random) -> None:
+        """The ledger may be away."""
+        with contextlib.suppress(LeasefsError):
+            lease = _some_lease(storm, dice)
+            if lease:
+                _link(storm).send(self._call(lease, dice))
+                with storm.fault(self.kind, lease):
+                    pass
+
+    def _call(self, lease: str, dice: random.Random) -> api.Call:
+        raise NotImplementedError
+
+
+class Recall(AboutALease):
     """An operator asks for a lease."""
 
-    kind = "(recall)"
-    weight = 1.5
-    is_fault = False
-
-    def unfit(self, storm: Storm) -> str:
-        """Always possible."""
-        return ""
-
-    def strike(self, storm: Storm, dice: random.Random) -> None:
-        """The ledger may be away."""
-        with contextlib.suppress(LeasefsError):
-            lease = _some_lease(storm, dice)
-            if lease:
-                within_s = dice.choice([0.0, 1.0, 3.0])
-                call = api_scheduling.recall(lease, within_s=within_s, reason="chaos", by=_BY)
-                _link(storm).send(call)
-                with storm.fault(self.kind, lease):
-                    pass
+    def _call(self, lease: str, dice: random.Random) -> api.Call:
+        within_s = dice.choice([0.0, 1.0, 3.0])
+        return api_scheduling.recall(lease, within_s=within_s, reason="chaos", by=_BY)
 
 
-class Revoke:
+class Revoke(AboutALease):
     """An operator ends a lease."""
 
-    kind = "(revoke)"
-    weight = 1.5
-    is_fault = False
-
-    def unfit(self, storm: Storm) -> str:
-        """Always possible."""
-        return ""
-
-    def strike(self, storm: Storm, dice: random.Random) -> None:
-        """The ledger may be away."""
-        with contextlib.suppress(LeasefsError):
-            lease = _some_lease(storm, dice)
-            if lease:
-                _link(storm).send(api.revoke(lease, by=_BY))
-                with storm.fault(self.kind, lease):
-                    pass
+    def _call(self, lease: str, dice: random.Random) -> api.Call:
+        return api.revoke(lease, by=_BY)
 
 
-class FrozenGround:
+class FrozenGround(OperatorsAct):
     """An operator lets nobody write somewhere for a while. It ends by itself if the ledger is away then."""
-
-    kind = "(freeze)"
-    weight = 0.5
-    is_fault = False
-
-    def unfit(self, storm: Storm) -> str:
-        """Always possible."""
-        return ""
 
     def strike(self, storm: Storm, dice: random.Random) -> None:
         """The ledger may be away."""

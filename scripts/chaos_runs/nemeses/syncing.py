@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
+from chaos_runs.nemeses.nemesis import Nemesis
 from chaos_runs.shim import LEDGER
 
 if TYPE_CHECKING:
@@ -13,14 +14,8 @@ if TYPE_CHECKING:
     from chaos_runs.storm import Storm
 
 
-class SyncError:
+class SyncError(Nemesis):
     """What was written is not certainly on the disk, and whoever asked is told so."""
-
-    is_fault = True
-
-    def __init__(self, kind: str, *, weight: float) -> None:
-        self.kind = kind
-        self.weight = weight
 
     def unfit(self, storm: Storm) -> str:
         """It needs the shim."""
