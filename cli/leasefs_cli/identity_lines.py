@@ -13,21 +13,18 @@ Event = Mapping[str, Any]
 
 def _added(event: Event) -> tuple[str, str]:
     identity = event["identity"]
-    bound = identity.get("uid") is not None
-    whose = f", local user {identity['user'] or identity['uid']}" if bound else ""
-    priority = name_of(identity["priority"])
-    return identity[
-        "name"
-    ], f"{identity['role']}{whose}, priority {priority} at most, by {identity['added_by']}"
+    return identity["name"], f"{_standing(identity)}, by {identity['added_by']}"
 
 
 def _changed(event: Event) -> tuple[str, str]:
-    bound = event.get("uid") is not None
-    whose = f", local user {event['user'] or event['uid']}" if bound else ""
-    priority = name_of(event["priority"])
-    return event[
-        "agent"
-    ], f"is {event['role']}{whose}, priority {priority} at most, by {event['by']}"
+    return event["agent"], f"is {_standing(event)}, by {event['by']}"
+
+
+def _standing(of: Mapping[str, Any]) -> str:
+    """What an identity may, and whose it is."""
+    bound = of.get("uid") is not None
+    whose = f", local user {of['user'] or of['uid']}" if bound else ""
+    return f"{of['role']}{whose}, priority {name_of(of['priority'])} at most"
 
 
 def _rotated(event: Event) -> tuple[str, str]:
