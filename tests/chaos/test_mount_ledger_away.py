@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +15,7 @@ from leasefs.testing.agents import Agent, agent_mount
 from leasefs.testing.eventually import eventually
 from leasefs.testing.ledger_process import LedgerProcess
 from leasefs.testing.own_world import World, own_world
+from leasefs.testing.restarts.writers import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,46 +37,13 @@ def _pid_of_ledger(world: World) -> int:
     return pid
 
 
-class Writing:
-    """A tool that writes all the time and notes what it could not write."""
-
-    def __init__(self, agent: Agent) -> None:
-        self.written = 0
-        self.failed: list[OSError] = []
-        self._agent = agent
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(timeout=20)
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self._agent.write(f"src/{self.written % 50}", str(self.written))
-                self.written += 1
-            except OSError as error:
-                self.failed.append(error)
-
-    def goes_on(self) -> None:
-        """Wait until some more was written."""
-        goal = self.written + 20
-        eventually(lambda: self.written >= goal or self.failed, what="the next writes")
-        assert not self.failed, self.failed[0]
-
-
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
 def test_writes_go_on_through_kills_of_the_embedded_ledger(world: World, kills: int) -> None:
     """The mount starts it again by itself; session, lease and token stay the same."""
     repo = f"{world.root}/repo"
-    with agent_mount(repo, repo) as agent, Writing(agent) as tool:
+    with agent_mount(repo, repo) as agent, Writer(agent, "src") as tool:
         lease = agent.claim("src/**", ttl_s=10)
-        tool.failed.clear()
+        tool.refused.clear()
         for _ in range(kills):
             tool.goes_on()
             former = _pid_of_ledger(world)

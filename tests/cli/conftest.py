@@ -18,7 +18,7 @@ from leasefs_cli import place
 from leasefs_cli.main import main
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 INSTALLED = Path(sys.executable).parent / "leasefs"
 
@@ -78,6 +78,18 @@ def installed() -> Callable[..., Ran]:
         return Ran(done.returncode, _text(done.stdout), _text(done.stderr))
 
     return run
+
+
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: Any) -> Iterator[Path]:
+    """A repository to stand in; the ledger that was started for it is stopped at the end."""
+    root = tmp_path / "repo"
+    (root / "src").mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", root], check=True)
+    monkeypatch.chdir(root)
+    yield root
+    stopped = installed("ledger", "stop")
+    assert stopped.code in (0, 7), stopped.err
 
 
 @pytest.fixture

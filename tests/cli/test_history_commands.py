@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -14,20 +13,13 @@ from leasefs.client.paths import store_dir
 from leasefs_cli.moments import Moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
 @pytest.fixture
-def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: Any) -> Iterator[Path]:
-    root = tmp_path / "repo"
-    (root / "src").mkdir(parents=True)
-    subprocess.run(["git", "init", "-q", root], check=True)
-    monkeypatch.chdir(root)
+def repo(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LEASEFS_AGENT", "ann")
-    yield root
-    stopped = installed("ledger", "stop")
-    assert stopped.code in (0, 7), stopped.err
+    return repo
 
 
 def events(installed: Any, *options: str) -> list[tuple[int, str]]:

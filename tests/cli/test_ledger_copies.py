@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,20 +11,13 @@ import pytest
 from leasefs.client.paths import store_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
 @pytest.fixture
-def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: Any) -> Iterator[Path]:
-    root = tmp_path / "repo"
-    (root / "src").mkdir(parents=True)
-    subprocess.run(["git", "init", "-q", root], check=True)
-    monkeypatch.chdir(root)
+def repo(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LEASEFS_AGENT", "ann")
-    yield root
-    stopped = installed("ledger", "stop")
-    assert stopped.code in (0, 7), stopped.err
+    return repo
 
 
 def held(installed: Any) -> list[Any]:

@@ -25,17 +25,6 @@ INSTALLED = Path(sys.executable).parent / "leasefs"
 DEADLINE_S = 20.0
 
 
-@pytest.fixture
-def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: Any) -> Iterator[Path]:
-    root = tmp_path / "repo"
-    (root / "src").mkdir(parents=True)
-    subprocess.run(["git", "init", "-q", root], check=True)
-    monkeypatch.chdir(root)
-    yield root
-    stopped = installed("ledger", "stop")
-    assert stopped.code in (0, 7), stopped.err
-
-
 def until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while not condition():

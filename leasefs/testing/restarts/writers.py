@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Self
 
 from leasefs.testing.agents import Agent, agent_mount
+from leasefs.testing.eventually import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,6 +44,12 @@ class Writer:
                 self.written += 1
             self.longest_s = max(self.longest_s, time.monotonic() - began_s)
             self._stop.wait(0.01)
+
+    def goes_on(self) -> None:
+        """Wait until some more was written. Fails if something was refused."""
+        goal = self.written + 20
+        eventually(lambda: self.written >= goal or self.refused, what="the next writes")
+        assert not self.refused, self.refused[0]
 
 
 @contextmanager
