@@ -33,14 +33,19 @@ def environment() -> dict[str, str]:
 
 
 def git(tree: Path, *arguments: str) -> str:
-    """Run git in `tree` and return what it prints."""
-    return subprocess.run(
-        ["git", "-C", str(tree), *arguments],
-        check=True,
-        capture_output=True,
-        text=True,
-        env=environment(),
-    ).stdout
+    """Run git in `tree` and return what it prints; what it says when it fails is noted with the error."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(tree), *arguments],
+            check=True,
+            capture_output=True,
+            text=True,
+            env=environment(),
+        )
+    except subprocess.CalledProcessError as error:
+        error.add_note(error.stderr)
+        raise
+    return done.stdout
 
 
 def give(tree: Path, uid: int) -> None:
