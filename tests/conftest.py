@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from typing import TYPE_CHECKING
@@ -49,3 +50,16 @@ def nothing_is_ignored_by_children() -> Iterator[None]:
     yield
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_logged_for_good() -> Iterator[None]:
+    """A command that sets up its log within this process does so for itself: its standard error is gone by the next."""
+    root, ours = logging.getLogger(), logging.getLogger("leasefs")
+    handlers, levels = list(root.handlers), (root.level, ours.level)
+    yield
+    for handler in list(root.handlers):
+        if handler not in handlers:
+            root.removeHandler(handler)
+    root.setLevel(levels[0])
+    ours.setLevel(levels[1])

@@ -64,6 +64,11 @@ def sessions_dir() -> str:
     return private_dir(os.path.join(runtime_dir(), "sessions"))
 
 
+def kept_dir() -> str:
+    """What mounts are about to claim again. Raises as `state_dir`."""
+    return private_dir(os.path.join(state_dir(), "kept"))
+
+
 def ledger_socket() -> str:
     """The embedded ledger's socket. Raises as `state_dir`.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.client import api, names, paths
 from leasefs.client.ids import Credentials, new_credentials
+from leasefs.client.whole_file import write_whole
 from leasefs.core.errors import Denied
 
 if TYPE_CHECKING:
@@ -169,13 +170,7 @@ def _store(path: str, session: ShellSession) -> None:
         "territory": session.territory,
         "ledger": session.ledger,
     }
-    draft = f"{path}.{os.getpid()}"
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(draft)
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(handle, "w", encoding="ascii") as file:
-        json.dump(fields, file)
-    os.replace(draft, path)
+    write_whole(path, fields)
 
 
 def _load(path: str) -> ShellSession | None:

@@ -14,7 +14,8 @@ from leasefs.client.ids import new_credentials
 from leasefs.client.lessee import Identity, Lessee
 from leasefs.client.process import process_identity
 from leasefs.client.trio_http import TrioLink
-from leasefs.core.errors import LedgerUnavailable
+from leasefs.core.errors import LeasefsError, LedgerUnavailable
+from leasefs.mount.kept_file import kept_file
 from leasefs.mount.kept_leases import KeptLeases
 
 if TYPE_CHECKING:
@@ -61,8 +62,10 @@ async def opened_session(config: MountConfig, territory: str) -> AgentSession:
         pid=os.getpid(),
         process=process_identity(os.getpid()),
     )
-    lessee = Lessee(identity, credentials, link, BoottimeClock(), revive)
-    kept = KeptLeases(lessee, link, wanted=config.keep_leases)
+    clock = BoottimeClock()
+    lessee = Lessee(identity, credentials, link, clock, revive)
+    file = kept_file(identity, url)
+    kept = KeptLeases(lessee, link, file, clock.now_s, wanted=config.keep_leases)
     session = AgentSession(lessee, link, url, revive, kept)
     try:
         await _open(session, config)
@@ -77,7 +80,13 @@ async def opened_session(config: MountConfig, territory: str) -> AgentSession:
 
 async def _open(session: AgentSession, config: MountConfig) -> None:
     await session.kept.look()
-    await session.lessee.open(replace=config.replace)
+    try:
+        await session.lessee.open(replace=config.replace)
+    except LedgerUnavailable:
+        raise  # it may have begun all the same
+    except LeasefsError:
+        session.kept.not_begun()
+        raise
 
 
 async def _find_ledger(config: MountConfig) -> tuple[str, Callable[[], Awaitable[None]] | None]:

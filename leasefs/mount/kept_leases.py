@@ -3,7 +3,8 @@
 Without this an orderly stop gives them back, and a mount that comes back after a crash begins with none. With it a stop
 by signal leaves them to run out, so that nobody else gets the ground meanwhile, and the next mount of the agent claims
 again what its former session still held. Who waited for that ground comes first: the former session ends when the new
-one begins, and its leases with it. What is claimed again has a new id and a new token.
+one begins, and its leases with it. What is claimed again has a new id and a new token. Until it is claimed it is on disk
+(`kept_file`), so that whoever comes after a kill in between knows of it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import trio
 from leasefs.client import api
 from leasefs.client.ids import new_key
 from leasefs.core.errors import LeasefsError, LedgerUnavailable
+from leasefs.mount.kept_file import Former
 from leasefs.mount.unleased_claims import NOTE as CLAIMED_BY_A_WRITE
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from leasefs.client.lessee import Lessee
     from leasefs.client.transport import Transport
+    from leasefs.mount.kept_file import KeptFile
 
 log = logging.getLogger(__name__)
 
@@ -34,14 +37,25 @@ _SOON_S = 0.1
 class KeptLeases:
     """What the agent's former session held, to be held again."""
 
-    def __init__(self, lessee: Lessee, transport: Transport, *, wanted: bool) -> None:
-        """`wanted` False: nothing is kept, and nothing asked."""
+    def __init__(
+        self,
+        lessee: Lessee,
+        transport: Transport,
+        file: KeptFile,
+        now_s: Callable[[], float],
+        *,
+        wanted: bool,
+    ) -> None:
+        """`wanted` False: nothing is kept, and nothing asked. `now_s` is CLOCK_BOOTTIME."""
         self._lessee = lessee
         self._transport = transport
+        self._file = file
+        self._now_s = now_s
         self._wanted = wanted
         # Whether the end was asked for by who wants the leases free (`leasefs unmount`).
         self.gives_back: Callable[[], bool] = lambda: False
-        self._former: list[api.Call] = []
+        self._left: list[Former] = []
+        self._former: list[Former] = []
 
     @property
     def keeps(self) -> bool:
@@ -54,8 +68,17 @@ class KeptLeases:
         Raises:
             LedgerUnavailable: the ledger does not answer, and then no session may begin: it would end the former one.
         """
+        now_s = self._now_s()
         if not self._wanted:
+            self._file.write(())
             return
+        self._left = self._file.read(now_s)
+        held = [Former(_claim(one), now_s + one["ttl_s"]) for one in await self._held()]
+        known = {one.ground for one in held}
+        self._former = held + [_anew(one) for one in self._left if one.ground not in known]
+        self._file.write(self._former)
+
+    async def _held(self) -> list[api.Body]:
         identity = self._lessee.identity
         try:
             answer = await self._transport.send(api.leases(identity.territory), timeout_s=_WITHIN_S)
@@ -63,11 +86,11 @@ class KeptLeases:
             raise
         except LeasefsError as error:
             log.warning("what %s held is not known: %s", identity.agent, error)
-            return
+            return []
         # A part that was delegated goes back to whose it was; what lapsed was given up by not using it; what a write
         # claimed by itself the next write claims again.
-        self._former = [
-            _claim(lease)
+        return [
+            lease
             for lease in answer["leases"]
             if lease["agent"] == identity.agent
             and lease["state"] == "granted"
@@ -75,26 +98,38 @@ class KeptLeases:
             and lease.get("note") != CLAIMED_BY_A_WRITE
         ]
 
+    def not_begun(self) -> None:
+        """The new session was refused, so the former one goes on and needs nothing claimed for it."""
+        if self._wanted:
+            self._file.write(self._left)
+
     async def claim_again(self) -> None:
         """Claim each of them, waiting for none: what somebody else has by now is told and left."""
-        while self._former:
-            call = self._former[0]
-            if await _told(call, self._lessee.claim(call)):
-                del self._former[0]
-            else:
-                await trio.sleep(_TRY_AGAIN_S)
+        await self._claim_all(self._lessee.claim, _TRY_AGAIN_S)
 
     async def hand_on(self) -> None:
         """At the end that has come: claim what there was no time for, under the same keys, for the mount after this."""
         if not self.keeps:
+            self._file.write(())
             return
+
+        def ask(call: api.Call) -> Awaitable[api.Body]:
+            return self._transport.send(call, timeout_s=_WITHIN_S)
+
         with trio.move_on_after(_WITHIN_S):
-            for call in self._former:
-                # The connection may have gone with what was cancelled.
-                while not await _told(  # noqa: ASYNC110 - asked anew each time
-                    call, self._transport.send(call, timeout_s=_WITHIN_S)
-                ):
-                    await trio.sleep(_SOON_S)
+            # The connection may have gone with what was cancelled.
+            await self._claim_all(ask, _SOON_S)
+
+    async def _claim_all(
+        self, ask: Callable[[api.Call], Awaitable[api.Body]], pause_s: float
+    ) -> None:
+        while self._former:
+            call = self._former[0].call
+            if await _told(call, ask(call)):
+                del self._former[0]
+                self._file.write(self._former)
+            else:
+                await trio.sleep(pause_s)
 
 
 def _claim(lease: api.Body) -> api.Call:
@@ -106,6 +141,12 @@ def _claim(lease: api.Body) -> api.Call:
         priority=lease.get("priority", 0),
         note=lease.get("note", ""),
     )
+
+
+def _anew(former: Former) -> Former:
+    """The same under another key: by that which a killed mount used, an answer of long ago may be given again."""
+    call = former.call
+    return former._replace(call=call._replace(body={**(call.body or {}), "key": new_key()}))
 
 
 async def _told(call: api.Call, answered: Awaitable[api.Body]) -> bool:

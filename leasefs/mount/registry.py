@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import stat
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from leasefs.client import paths
 from leasefs.client.address import parse_url
 from leasefs.client.find import registered_mounts
+from leasefs.client.whole_file import write_whole
 from leasefs.core.errors import Denied
 
 if TYPE_CHECKING:
@@ -52,10 +52,7 @@ def registered(about: dict[str, Any]) -> Iterator[None]:
                 with contextlib.suppress(OSError):
                     os.unlink(parse_url(found.control).socket_path)
     path = _entry(os.getpid())
-    draft = f"{path}.new"
-    with open(draft, "w", encoding="ascii", opener=_private) as file:
-        json.dump(about, file)
-    os.replace(draft, path)
+    write_whole(path, about)
     try:
         yield
     finally:
@@ -71,7 +68,3 @@ def forget(pid: int) -> None:
 
 def _entry(pid: int) -> str:
     return os.path.join(paths.mounts_dir(), f"{pid}.json")
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)

@@ -100,7 +100,7 @@ def test_unmount_gives_them_back(installed: Any, tree: Path) -> None:
     assert leases(installed) == {}
 
 
-def test_a_stop_that_comes_before_they_were_claimed_again_loses_none(
+def test_ends_that_come_before_they_were_claimed_again_lose_none(
     installed: Any, tree: Path
 ) -> None:
     place = mount(installed, tree, "ada", "--keep-leases")

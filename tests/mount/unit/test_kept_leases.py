@@ -10,10 +10,13 @@ import trio
 import trio.testing
 
 from leasefs.core.errors import ClaimConflict, Denied, LedgerUnavailable
+from leasefs.mount.kept_file import KeptFile
 from leasefs.mount.kept_leases import KeptLeases
 from leasefs.mount.unleased_claims import NOTE
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from leasefs.client import api
     from leasefs.client.lessee import Lessee
     from leasefs.client.transport import Transport
@@ -56,8 +59,18 @@ class Ledger:
         return {"lease": "new"}
 
 
-def kept(ledger: Ledger, *, wanted: bool = True) -> KeptLeases:
-    return KeptLeases(cast("Lessee", ledger), cast("Transport", ledger), wanted=wanted)
+def kept(
+    ledger: Ledger, *, file: KeptFile | None = None, now_s: float = 0.0, wanted: bool = True
+) -> KeptLeases:
+    file = file or KeptFile("/dev/null/none", "boot")
+    return KeptLeases(
+        cast("Lessee", ledger), cast("Transport", ledger), file, lambda: now_s, wanted=wanted
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> KeptFile:
+    return KeptFile(str(tmp_path / "kept.json"), "boot")
 
 
 def globs(bodies: list[dict[str, Any]]) -> list[str]:
@@ -157,3 +170,93 @@ async def test_no_session_begins_before_it_is_known_what_was_held() -> None:
         await kept(ledger).look()
     ledger.fault = Denied("no")
     await kept(ledger).look()
+
+
+async def test_a_kill_before_they_were_claimed_again_loses_none(file: KeptFile) -> None:
+    before = Ledger(lease("a"), lease("b", ttl_s=7.0, mode="shared"), lease("c"))
+    killed = kept(before, file=file)
+    await killed.look()
+    before.fault = ClaimConflict("bob holds it")  # as good an end of the first as any
+    before.answers = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(killed.claim_again)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    # Of the killed mount's session the ledger knows `a` alone.
+    after = Ledger(lease("a"))
+    keeping = kept(after, file=file)
+    await keeping.look()
+    await keeping.claim_again()
+    assert globs(after.adopted) == ["a", "b", "c"]
+    assert (after.adopted[1]["ttl_s"], after.adopted[1]["mode"]) == (7.0, "shared")
+    assert before.tried[0] not in after.tried
+    last = Ledger()
+    nothing_left = kept(last, file=file)
+    await nothing_left.look()
+    await nothing_left.claim_again()
+    assert last.adopted == []
+
+
+@pytest.mark.parametrize(
+    ("now_s", "boot", "again"), [(59.0, "boot", ["a"]), (60.0, "boot", []), (1.0, "other", [])]
+)
+async def test_what_would_have_run_out_since_is_not_claimed(
+    tmp_path: Path, now_s: float, boot: str, again: list[str]
+) -> None:
+    path = str(tmp_path / "kept.json")
+    await kept(Ledger(lease("a")), file=KeptFile(path, "boot")).look()
+    after = Ledger()
+    keeping = kept(after, file=KeptFile(path, boot), now_s=now_s)
+    await keeping.look()
+    await keeping.claim_again()
+    assert globs(after.adopted) == again
+
+
+@pytest.mark.parametrize("how", ["not wanted", "given back", "refused"])
+async def test_who_needs_nothing_claimed_again_leaves_nothing_to_claim(
+    file: KeptFile, how: str
+) -> None:
+    first = kept(Ledger(lease("a")), file=file)
+    await first.look()
+    if how == "not wanted":
+        await kept(Ledger(), file=file, wanted=False).look()
+    elif how == "given back":
+        first.gives_back = lambda: True
+        await first.hand_on()
+    else:
+        first.not_begun()
+    assert file.read(0.0) == []
+
+
+async def test_a_session_that_did_not_begin_leaves_what_a_kill_left(file: KeptFile) -> None:
+    await kept(Ledger(lease("a")), file=file).look()
+    refused = kept(Ledger(lease("b")), file=file)
+    await refused.look()
+    refused.not_begun()
+    assert [one.ground for one in file.read(0.0)] == [(("a",), "exclusive")]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"boot": "boot"}', '{"boot": "boot", "former": [1]}', "\xff"]
+)
+async def test_a_file_that_cannot_be_read_is_told_and_as_good_as_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: str
+) -> None:
+    (tmp_path / "kept.json").write_text(content, encoding="latin-1")
+    ledger = Ledger(lease("a"))
+    keeping = kept(ledger, file=KeptFile(str(tmp_path / "kept.json"), "boot"))
+    await keeping.look()
+    await keeping.claim_again()
+    assert globs(ledger.adopted) == ["a"]
+    assert "cannot be read" in caplog.text
+
+
+async def test_a_full_disk_is_told_and_claims_all_the_same(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = Ledger(lease("a"))
+    keeping = kept(ledger, file=KeptFile(str(tmp_path / "no-directory" / "kept.json"), "boot"))
+    await keeping.look()
+    await keeping.claim_again()
+    assert globs(ledger.adopted) == ["a"]
+    assert "would lose leases" in caplog.text

@@ -1,0 +1,88 @@
+"""What a mount is about to claim again, on disk: a kill before it has done so loses none of it either.
+
+The agent's former session ends, and its leases with it, in the moment in which the new one begins.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+from hashlib import blake2s
+from typing import TYPE_CHECKING, NamedTuple
+
+from leasefs.client import api, paths
+from leasefs.client.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from leasefs.client.lessee import Identity
+
+log = logging.getLogger(__name__)
+
+
+class Former(NamedTuple):
+    """A lease of a former session, and until when nobody else would have got its ground (CLOCK_BOOTTIME)."""
+
+    call: api.Call
+    until_s: float
+
+    @property
+    def ground(self) -> tuple[tuple[str, ...], str]:
+        """What tells one from another: globs and mode."""
+        body = self.call.body or {}
+        return tuple(body["globs"]), body["mode"]
+
+
+class KeptFile:
+    """The file of one agent in one territory of one ledger."""
+
+    def __init__(self, path: str, boot: str) -> None:
+        """`boot` is this boot's id: what an earlier one left is of no use, since its times say nothing now."""
+        self._path = path
+        self._boot = boot
+
+    def read(self, now_s: float) -> list[Former]:
+        """What a mount that was killed had not claimed again, and would not have run out by now."""
+        try:
+            with open(self._path, encoding="ascii") as file:
+                said = json.load(file)
+            known = [Former(api.Call(*call), float(until_s)) for call, until_s in said["former"]]
+            same_boot = said["boot"] == self._boot
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            log.warning(
+                "what is left to be claimed again cannot be read: %s: %s", self._path, error
+            )
+            return []
+        return [one for one in known if same_boot and one.until_s > now_s]
+
+    def write(self, former: Iterable[Former]) -> None:
+        """Have these there, and nothing else."""
+        content = list(former)
+        try:
+            if content:
+                write_whole(self._path, {"boot": self._boot, "former": content})
+            else:
+                self._remove()
+        except OSError as error:
+            log.warning("a kill in this moment would lose leases: %s: %s", self._path, error)
+
+    def _remove(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path)
+
+
+def kept_file(identity: Identity, ledger: str) -> KeptFile:
+    """The file of this agent there. Raises as `paths.state_dir`."""
+    name = "\0".join((identity.agent, identity.territory, ledger)).encode(
+        "utf-8", "surrogateescape"
+    )
+    digest = blake2s(name, digest_size=12).hexdigest()
+    boot = ":".join(
+        identity.process.split(":")[:2]
+    )  # with the namespaces, which may have a clock of their own
+    return KeptFile(os.path.join(paths.kept_dir(), digest + ".json"), boot)
