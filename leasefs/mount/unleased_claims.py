@@ -242,14 +242,16 @@ class UnleasedClaims:
             return
         # Claiming what is held already renews it: that is not ours to give back.
         is_new = (answer.get("held_for_s") or 0.0) <= self.now_s() - began_s
-        self._granted(claim, waited=False, is_new=is_new)
+        self._granted(claim, began_s, is_new=is_new)
 
     def leave_unwanted(self, claim: WriteClaim) -> None:
         """Nobody waited any more when the answer came."""
         claim.users += 1
         self.leave(claim)
 
-    def _granted(self, claim: WriteClaim, *, waited: bool, is_new: bool = True) -> None:
+    def _granted(
+        self, claim: WriteClaim, asked_s: float | None = None, *, is_new: bool = True
+    ) -> None:
         lease = self._held(claim.lease_id)
         if lease is None:
             why = self._lessee.why_ended(claim.lease_id) or "it is over again"
@@ -257,7 +259,7 @@ class UnleasedClaims:
             return
         claim.token = lease.token
         if is_new:
-            self.leases.granted(lease, waited=waited)
+            self.leases.granted(lease, asked_s)
         self._finish(claim, None)
 
     def _held(self, lease_id: str) -> HeldLease | None:
@@ -329,7 +331,7 @@ class UnleasedClaims:
         for lease_id, claim in list(self._waiting.items()):
             if self._held(lease_id) is not None:
                 del self._waiting[lease_id]
-                self._granted(claim, waited=True)
+                self._granted(claim)
 
     async def _withdraw(self, lease_id: str) -> None:
         """Nobody waits for it any more; if it was granted just now, it is given back."""

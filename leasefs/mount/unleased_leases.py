@@ -8,6 +8,7 @@ agent's (P9), unless the territory would rather have such a lease lapse.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from typing import TYPE_CHECKING
 
 import trio
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leasefs.client.lessee import Lessee
+    from leasefs.core.globs import Glob
     from leasefs.core.held import HeldLease
     from leasefs.mount.unleased_policy import Settings
 
@@ -33,6 +35,8 @@ TURN_S = 1.0
 NO_PAUSE_S = 0.005
 LOOK_AGAIN_S = 1.0
 REMEMBERED = 4096
+# News of others' claims that may be about ground whose grant is still to be heard of.
+_HEARD_LATELY = 256
 
 
 class _WriteLease:
@@ -40,11 +44,11 @@ class _WriteLease:
 
     __slots__ = ("granted_s", "lease_id", "pins", "token", "wanted_s")
 
-    def __init__(self, lease: HeldLease, now_s: float, *, waited: bool) -> None:
+    def __init__(self, lease: HeldLease, now_s: float, wanted_s: float) -> None:
         self.lease_id = lease.lease_id
         self.token = lease.token
         self.granted_s = now_s
-        self.wanted_s = now_s if waited else float("inf")
+        self.wanted_s = wanted_s
         self.pins = 0
 
 
@@ -73,14 +77,21 @@ class WriteLeases:
         self._leases: dict[int, _WriteLease] = {}
         # Those that came back after a recall are found by the first one's id.
         self._ids: dict[str, None] = {}
+        # When others were heard to wait, and for what.
+        self._heard: deque[tuple[float, list[Glob]]] = deque(maxlen=_HEARD_LATELY)
         self._look = trio.Event()
         lessee.heard_wanted = self._heard_wanted
         lessee.when_rested(self._rested)
 
-    def granted(self, lease: HeldLease, *, waited: bool) -> None:
-        """A write claimed this lease. Where it `waited`, others are likely to wait behind it."""
+    def granted(self, lease: HeldLease, asked_s: float | None = None) -> None:
+        """A write claimed this lease: it waited, and others are likely to wait behind it, or had it when it `asked_s`.
+
+        Then whoever has come to wait since was perhaps heard of before the grant was.
+        """
         if lease.token not in self._leases:
-            self._leases[lease.token] = _WriteLease(lease, self._lessee.now_s(), waited=waited)
+            now_s = self._lessee.now_s()
+            wanted_s = now_s if asked_s is None else self._wanted_s(lease, asked_s)
+            self._leases[lease.token] = _WriteLease(lease, now_s, wanted_s)
             self._ids[lease.lease_id] = None
             if len(self._ids) > REMEMBERED:
                 del self._ids[next(iter(self._ids))]
@@ -109,7 +120,7 @@ class WriteLeases:
             if lease.token not in self._leases:
                 first = self._lessee.recalls.first(lease.lease_id)
                 if first != lease.lease_id and first in self._ids:
-                    self.granted(lease, waited=True)
+                    self.granted(lease)
 
     async def let_idle_go(self) -> int:
         """Give back all that nothing uses right now, however short a time ago; returns how many there were."""
@@ -130,11 +141,18 @@ class WriteLeases:
 
     def _heard_wanted(self, claim: Mapping[str, Any]) -> None:
         wanted = [parse_glob(text) for text in claim["globs"]]
+        self._heard.append((self._lessee.now_s(), wanted))
         for token, one in self._leases.items():
             lease = self._lessee.view.by_token.get(token)
             if lease is not None and first_overlap(wanted, lease.globs):
                 one.wanted_s = min(one.wanted_s, self._lessee.now_s())
                 self._look.set()
+
+    def _wanted_s(self, lease: HeldLease, since_s: float) -> float:
+        heard = (
+            at for at, globs in self._heard if at >= since_s and first_overlap(globs, lease.globs)
+        )
+        return next(heard, float("inf"))
 
     def _rested(self, token: int) -> None:
         if token in self._leases:

@@ -121,6 +121,31 @@ async def test_a_lease_goes_soon_after_its_last_use(ledger: CoreLedger) -> None:
 
 
 @on_mock_clock
+async def test_who_waits_before_the_grant_has_been_heard_of_counts_as_well(
+    ledger: CoreLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The news that somebody waits may overtake the answer that brings the lease."""
+    async with (
+        writer(ledger, "ada", idle_s=600.0) as ada,
+        writer(ledger, "bo", idle_s=600.0) as bo,
+        trio.open_nursery() as nursery,
+    ):
+        ask = ada.lessee.claim
+
+        async def slowly(call: api.Call) -> api.Body:
+            answer = await ask(call)
+            nursery.start_soon(bo.write, b"f")
+            await trio.sleep(SOON_S)
+            return answer
+
+        monkeypatch.setattr(ada.lessee, "claim", slowly)
+        async with ada.writing(b"f"):
+            assert not bo.holds(b"f")
+        ended_s = trio.current_time()
+        assert await bo.write(b"f") - ended_s < HURRY_S + SOON_S
+
+
+@on_mock_clock
 async def test_it_goes_at_once_where_others_wait(ledger: CoreLedger) -> None:
     """However long it would be kept else; and so does the next one's, who waited itself."""
     async with (
