@@ -18,6 +18,7 @@ from leasefs.client.address import parse_url
 from leasefs.client.blocking import Link
 from leasefs.client.clock import BoottimeClock, pause
 from leasefs.client.log_files import opened_log
+from leasefs.client.pauses import Pauses
 from leasefs.core.errors import LedgerUnavailable
 
 if TYPE_CHECKING:
@@ -27,9 +28,8 @@ if TYPE_CHECKING:
     from leasefs.client.ids import Credentials
 
 START_TIMEOUT_S = 30.0
-_POLL_S = 0.02
 # Each try of ours that finds the store taken costs the start of an interpreter.
-_LONGEST_POLL_S = 1.0
+_POLL = Pauses(0.02, 1.0)
 
 
 def ensure_ledger() -> str:
@@ -68,7 +68,7 @@ def _start_unless_running(url: str, idle_s: float) -> None:
                 if _start(_command(url, idle_s), deadline_s, clock):
                     return
                 in_vain += 1
-        pause(min(_LONGEST_POLL_S, _POLL_S * 2 ** min(in_vain, 10)))
+        pause(_POLL.after_s(in_vain))
     raise LedgerUnavailable(
         f"the embedded ledger did not come up within {START_TIMEOUT_S:g} s: {_last_line_of_log()}"
     )

@@ -12,6 +12,7 @@ import trio
 
 from leasefs.client import api
 from leasefs.client.log_events import Event, note
+from leasefs.client.pauses import Pauses
 from leasefs.core.errors import LeasefsError, LedgerUnavailable, SessionEnded
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ SESSION_BEAT_S = 20.0
 # A write waits at most this long for a lapsed lease to be confirmed (P5), then it is refused.
 REVALIDATE_S = 2.0
 _TIMEOUT_S = (0.5, 5.0)
-_RETRY_S = (0.1, 2.0)
+_RETRY = Pauses(0.1, 2.0)
 
 
 class _Round:
@@ -174,7 +175,7 @@ class Heartbeats:
     def _failed(self, error: LeasefsError) -> None:
         if not self._failures:
             note(log, Event.LEDGER_LOST, f"no heartbeat: {error.message}", code=error.code)
-        wait_s = min(_RETRY_S[1], _RETRY_S[0] * 2 ** min(self._failures, 10))
+        wait_s = _RETRY.after_s(self._failures)
         self._failures += 1
         self._not_before_s = self._clock.now_s() + wait_s
         self.reachable = not isinstance(error, LedgerUnavailable)

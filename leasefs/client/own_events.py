@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from leasefs.client import api
+from leasefs.client.pauses import Pauses
 from leasefs.client.sse import KEEP_ALIVE
 from leasefs.core.errors import InvalidRequest, LeasefsError
 
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 # The ledger sends a comment every 15 s.
 SILENCE_S = 50.0
-_RETRY_S = (0.1, 2.0)
+_RETRY = Pauses(0.1, 2.0)
 TYPES = (
     "granted",
     "queued",
@@ -101,7 +102,7 @@ class OwnEvents:
                 self.seq = 0  # the ledger has another log than before, a shorter one
             except LeasefsError as error:
                 log.info("event stream: %s", error.message)
-            await trio.sleep(min(_RETRY_S[1], _RETRY_S[0] * 2 ** min(self._attempts, 10)))
+            await trio.sleep(_RETRY.after_s(self._attempts))
             self._attempts += 1
 
     async def _follow(self) -> None:

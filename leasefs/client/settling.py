@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from leasefs.client.pauses import Pauses
 from leasefs.core.errors import LeasefsError
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_RETRY_S = (0.1, 5.0)
+_RETRY = Pauses(0.1, 5.0)
 
 
 class Settling:
@@ -40,7 +41,7 @@ class Settling:
             except LeasefsError as error:
                 log.info("%s is not known yet: %s", self._what, error.message)
                 self._woken.set()
-                await trio.sleep(min(_RETRY_S[1], _RETRY_S[0] * 2 ** min(self._failures, 10)))
+                await trio.sleep(_RETRY.after_s(self._failures))
                 self._failures += 1
             else:
                 self._failures = 0

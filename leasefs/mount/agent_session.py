@@ -12,6 +12,7 @@ from leasefs.client.clock import BoottimeClock
 from leasefs.client.embedded import ensure_ledger
 from leasefs.client.ids import new_credentials
 from leasefs.client.lessee import Identity, Lessee
+from leasefs.client.pauses import Pauses
 from leasefs.client.process import process_identity
 from leasefs.client.trio_http import TrioLink
 from leasefs.core.errors import LeasefsError, LedgerUnavailable
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from leasefs.mount.launch import MountConfig
 
-REVIVE_PAUSE_S = (2.0, 60.0)
+REVIVE = Pauses(2.0, 60.0)
 
 
 class AgentSession(NamedTuple):
@@ -107,7 +108,7 @@ class Revival:
     def __init__(self) -> None:
         self._clock = BoottimeClock()
         self._not_before_s = float("-inf")
-        self._pause_s = REVIVE_PAUSE_S[0]
+        self._failures = 0
 
     async def revive(self) -> None:
         """See that a ledger runs, unless the last attempt failed a moment ago.
@@ -120,7 +121,7 @@ class Revival:
         try:
             await trio.to_thread.run_sync(ensure_ledger, abandon_on_cancel=True)
         except LedgerUnavailable:
-            self._not_before_s = self._clock.now_s() + self._pause_s
-            self._pause_s = min(REVIVE_PAUSE_S[1], 2 * self._pause_s)
+            self._not_before_s = self._clock.now_s() + REVIVE.after_s(self._failures)
+            self._failures += 1
             raise
-        self._pause_s = REVIVE_PAUSE_S[0]
+        self._failures = 0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from leasefs.client import api
+from leasefs.client.pauses import Pauses
 from leasefs.core.errors import InvalidRequest, LeasefsError
 from leasefs.core.paths import text
 from leasefs.core.policy import Place
@@ -40,7 +41,7 @@ _MOST_OTHERS = 6
 # A path that is written all the time is told of so often.
 _AGAIN_AFTER_S = 5.0
 _MOST = 100_000
-_RETRY_S = (0.5, 10.0)
+_RETRY = Pauses(0.5, 10.0)
 _TIMEOUT_S = 10.0
 _SLICE = 64
 
@@ -125,7 +126,7 @@ class ForeignReport:
                 await self._report_due(tree)
             except LeasefsError as error:
                 log.info("foreign writes not reported yet: %s", error.message)
-                await trio.sleep(min(_RETRY_S[1], _RETRY_S[0] * 2 ** min(failures, 10)))
+                await trio.sleep(_RETRY.after_s(failures))
                 failures += 1
             else:
                 failures = 0

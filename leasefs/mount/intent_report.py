@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from leasefs.client import api
+from leasefs.client.pauses import Pauses
 from leasefs.core.errors import InvalidRequest, LeasefsError
 from leasefs.core.paths import text
 from leasefs.vcs.beneath import open_directory
@@ -35,7 +36,7 @@ PATH_CHARACTERS_IN_ONE_REPORT = 100_000
 GATHER_S = 0.2
 # Less than the mount's loop gives to requests in one go.
 _MEASURED_AT_ONCE = 64
-_RETRY_S = (0.2, 5.0)
+_RETRY = Pauses(0.2, 5.0)
 _TIMEOUT_S = 10.0
 
 
@@ -114,7 +115,7 @@ class IntentReport:
             except LeasefsError as error:
                 log.info("intents not reported yet: %s", error.message)
                 self._some.set()
-                await trio.sleep(min(_RETRY_S[1], _RETRY_S[0] * 2 ** min(failures, 10)))
+                await trio.sleep(_RETRY.after_s(failures))
                 failures += 1
             else:
                 failures = 0

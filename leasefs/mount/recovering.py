@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from leasefs.client import api
+from leasefs.client.pauses import Pauses
 from leasefs.core.errors import LeasefsError
 from leasefs.mount.intent_report import tell
 from leasefs.mount.journal import dead_journals, remove_drafts
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 10.0
-_RETRY_S = (0.5, 30.0)
+_RETRY = Pauses(0.5, 30.0)
 _AGAIN_S = 10.0
 
 
@@ -77,7 +78,7 @@ class Recovery:
 
     async def _until_done(self) -> None:
         """While the ledger is away, again and again."""
-        wait_s = _RETRY_S[0]
+        failures = 0
         while True:
             try:
                 await self.once()
@@ -85,8 +86,8 @@ class Recovery:
                 # Nothing is lost by it: their journals stay.
                 log.warning("earlier mounts are not recovered yet: %s", error)
                 self.tried.set()
-                await trio.sleep(wait_s)
-                wait_s = min(_RETRY_S[1], 2 * wait_s)
+                await trio.sleep(_RETRY.after_s(failures))
+                failures += 1
             else:
                 self.tried.set()
                 return
