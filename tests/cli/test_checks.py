@@ -177,6 +177,22 @@ def test_directories_that_nobody_watches(tmp_path: Path, missing: str, words: st
     assert all(words is not None and words in one.found for one in found)
 
 
+@pytest.mark.parametrize(("most", "level"), [(6, OK), (5, WARN)])
+def test_room_for_another_mount_to_watch(tmp_path: Path, most: int, level: str) -> None:
+    (tmp_path / "limit").write_text(f"{most}\n")
+    ours = tmp_path / "12" / "fd"
+    ours.mkdir(parents=True)
+    for at, target in enumerate(("anon_inode:inotify", "anon_inode:inotify", "/dev/null")):
+        (ours / str(at)).symlink_to(target)
+    (tmp_path / "13" / "fd").mkdir(parents=True)
+    (tmp_path / "13" / "fd" / "3").symlink_to("anon_inode:inotify")
+    (tmp_path / "self").mkdir()
+    found = host.watching(str(tmp_path / "limit"), str(tmp_path))
+    assert found.found.startswith(f"3 of {most} ")
+    assert found.level == level
+    assert host.watching(str(tmp_path / "none"), str(tmp_path)).level == UNKNOWN
+
+
 def test_this_machine_has_the_clock_and_the_library() -> None:
     assert host.boot_clock().level == OK
     assert host.bindings().level == OK

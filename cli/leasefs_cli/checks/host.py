@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -9,7 +10,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from leasefs_cli.checks.finding import FAIL, OK, WARN, Finding
+from leasefs_cli.checks.finding import FAIL, OK, UNKNOWN, WARN, Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 OLDEST_GIT = (2, 30)
 FUSE_CONF = "/etc/fuse.conf"
 MOUNT_TABLE = "/etc/mtab"
+INSTANCES = "/proc/sys/fs/inotify/max_user_instances"
+# inotify instances that a mount takes: the tree's, git's, and that of what is redirected.
+OF_A_MOUNT = 3
 
 
 def host_findings() -> Iterator[Finding]:
@@ -28,6 +32,7 @@ def host_findings() -> Iterator[Finding]:
     yield bindings()
     yield git()
     yield boot_clock()
+    yield watching()
 
 
 def fuse_device(path: str = "/dev/fuse") -> Finding:
@@ -120,3 +125,34 @@ def boot_clock() -> Finding:
     except (AttributeError, OSError) as error:
         return Finding(FAIL, "CLOCK_BOOTTIME", str(error), "leasefs needs Linux 2.6.39 or newer")
     return Finding(OK, "CLOCK_BOOTTIME", "present")
+
+
+def watching(limit: str = INSTANCES, proc: str = "/proc") -> Finding:
+    """Is there room for another mount to see what others change beneath it? (inotify(7))"""
+    try:
+        with open(limit, encoding="ascii") as file:
+            most = int(file.read())
+    except (OSError, ValueError) as error:
+        return Finding(UNKNOWN, "inotify", f"{limit} cannot be read: {error}")
+    used = _instances(proc, os.geteuid())
+    found = f"{used} of {most} instances of this user are in use, a mount takes {OF_A_MOUNT}"
+    if used + OF_A_MOUNT <= most:
+        return Finding(OK, "inotify", found)
+    advice = (
+        "the next mount would hear of others' changes late, and of foreign writes not at all: as root, "
+        "`echo fs.inotify.max_user_instances=1024 > /etc/sysctl.d/60-inotify.conf && sysctl --system`"
+    )
+    return Finding(WARN, "inotify", found, advice)
+
+
+def _instances(proc: str, uid: int) -> int:
+    """How many the processes of this user have open; those that may not be looked at count as none."""
+    used = 0
+    for process in filter(str.isdigit, os.listdir(proc)):
+        with contextlib.suppress(OSError):
+            if os.stat(f"{proc}/{process}").st_uid != uid:
+                continue
+            for fd in os.listdir(f"{proc}/{process}/fd"):
+                with contextlib.suppress(OSError):
+                    used += os.readlink(f"{proc}/{process}/fd/{fd}") == "anon_inode:inotify"
+    return used
