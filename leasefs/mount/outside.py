@@ -19,7 +19,7 @@ from leasefs.mount import inotify
 from leasefs.mount.echoes import NAMED, Echoes, gathered, is_echo
 from leasefs.mount.kernel_cache import AGAIN_AFTER_S
 from leasefs.mount.noting import Noting
-from leasefs.mount.pace import GATHER_S, Pace
+from leasefs.mount.pace import Pace
 from leasefs.mount.watches import GONE, Watches
 
 if TYPE_CHECKING:
@@ -127,16 +127,13 @@ class Outside:
             pace = Pace()
             while True:
                 await trio.lowlevel.wait_readable(self._watches.fd)
-                await trio.sleep(GATHER_S)
+                await trio.sleep(pace.pause_s(trio.current_time()))
                 self._gather()
                 names = any(mask & _OF_NAMES for _, mask in self._waiting)
-                if more_s := pace.more_s(trio.current_time(), names=names):
-                    await trio.sleep(more_s)
                 await self._react()
-                pace.looked(trio.current_time())
+                pace.looked(trio.current_time(), names=names)
 
     async def _react(self) -> None:
-        self._gather()
         while self._waiting:
             self._look_at_waiting(_SLICE)
             await trio.lowlevel.checkpoint()

@@ -1,15 +1,15 @@
 """How long events from beneath are gathered before anybody looks: of many on one name one look is enough.
 
 Where dozens of mounts show one tree, each is woken by the edits of all others, and waking is what costs most. So while
-changes keep coming they are looked at together, unless a name came or went: until the kernel is told, it finds the
-former there, or nothing. Of bytes it learns at the next open at the latest.
+changes of bytes keep coming they are looked at together. Of bytes the kernel learns at the next open at the latest; but
+until it is told of names it finds the former there, or nothing, so where names come and go nothing is left to wait.
 """
 
 from __future__ import annotations
 
-# How late a change made elsewhere is seen: about this, or by so much more if it is one of bytes or attributes in a row.
-GATHER_S = 0.01
-MORE_S = 0.03
+# How late a change made elsewhere is seen: about this, or the other while changes of bytes keep coming.
+SOON_S = 0.01
+BUSY_S = 0.04
 # So soon after the last ones, events are no single ones.
 _IN_A_ROW_S = 0.1
 
@@ -19,11 +19,13 @@ class Pace:
 
     def __init__(self) -> None:
         self._looked_s = float("-inf")
+        self._names = True
 
-    def more_s(self, now_s: float, *, names: bool) -> float:
-        """How much longer to gather, after `GATHER_S`; `names` if a name came or went."""
-        return MORE_S if not names and now_s - self._looked_s < _IN_A_ROW_S else 0.0
+    def pause_s(self, now_s: float) -> float:
+        """How long to gather when the first event is there."""
+        in_a_row = now_s - self._looked_s < _IN_A_ROW_S
+        return BUSY_S if in_a_row and not self._names else SOON_S
 
-    def looked(self, now_s: float) -> None:
-        """What was gathered is looked at."""
-        self._looked_s = now_s
+    def looked(self, now_s: float, *, names: bool) -> None:
+        """What was gathered is looked at; `names` if a name came or went."""
+        self._looked_s, self._names = now_s, names

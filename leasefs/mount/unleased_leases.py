@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 # Where others wait: longer than there is between the steps of one save.
-HURRY_S = 0.02
+HURRY_S = 0.01
 # Whoever goes on and on has had its turn after so long, and is left no pause.
 TURN_S = 1.0
 NO_PAUSE_S = 0.005
