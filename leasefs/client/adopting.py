@@ -1,28 +1,37 @@
 """Taking over what the ledger grants: at the answer to a claim, or at the news that waiting is over.
 
-The answer to a claim, and the event about the same grant, may come in either order; what was waited for is only
-heard of, and is trusted from a heartbeat of its own (P3).
+The answer to a claim, and the event about the same grant, may come in either order. What was waited for is only heard
+of: it was granted after it was claimed, and is trusted from then (P3); or, once that is some time ago, from a heartbeat
+of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
+from leasefs.client.uses import RENEWALS_PER_TTL
 from leasefs.core.errors import LeaseLost
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
     from leasefs.client import api
     from leasefs.client.heartbeats import Heartbeats
     from leasefs.client.trust import Trust
     from leasefs.client.uses import Uses
     from leasefs.core.clock import Clock
+
+
+class _Heard(NamedTuple):
+    """A claim that is said to be granted under this token, and when it was sent; minus infinity if nobody knows."""
+
+    claim: Mapping[str, Any]
+    token: int
+    sent_s: float
 
 
 class Adopting:
@@ -39,11 +48,10 @@ class Adopting:
         # Awaited with the globs of each new exclusive lease before anything is written under it.
         self.before: Callable[[list[str]], Awaitable[None]] | None = None
         self._claims_in_flight = 0
-        self._waiting: set[str] = set()
+        # Claims that wait, and when each was sent.
+        self._waiting: dict[str, float] = {}
         self._heard_early: list[tuple[Mapping[str, Any], int]] = []
-        self._adopting, self._to_adopt = trio.open_memory_channel[tuple[Mapping[str, Any], int]](
-            math.inf
-        )
+        self._adopting, self._to_adopt = trio.open_memory_channel[_Heard](math.inf)
 
     @contextlib.contextmanager
     def claiming(self) -> Iterator[None]:
@@ -57,9 +65,9 @@ class Adopting:
             for claim, token in early:
                 self.heard_granted(claim, token)
 
-    def waits(self, lease_id: str) -> None:
-        """A claim of ours waits: no answer will tell of its grant."""
-        self._waiting.add(lease_id)
+    def waits(self, lease_id: str, sent_s: float) -> None:
+        """A claim of ours that was sent then waits: no answer will tell of its grant."""
+        self._waiting.setdefault(lease_id, sent_s)
 
     async def settled(self, answer: api.Body, sent_s: float) -> api.Body:
         """Take a grant into the view; one that was waited for is confirmed by a heartbeat first.
@@ -112,24 +120,33 @@ class Adopting:
         return answer
 
     def heard_granted(self, claim: Mapping[str, Any], token: int) -> None:
-        """Of our own event: take it over by a heartbeat, unless its answer is about to come anyway."""
+        """Of our own event: take it over, unless its answer is about to come anyway."""
         lease_id = claim["id"]
         if self._trust.lease(lease_id) is not None or self._trust.why_ended(lease_id) is not None:
             return
         if self._claims_in_flight and lease_id not in self._waiting:
             self._heard_early.append((claim, token))
             return
-        self._waiting.discard(lease_id)
+        heard = _Heard(claim, token, self._waiting.pop(lease_id, float("-inf")))
         if self.before is None:
-            self._heartbeats.heard_granted(claim, token)
+            self._take_heard(heard)
         else:
-            self._adopting.send_nowait((claim, token))
+            self._adopting.send_nowait(heard)
 
     async def run(self) -> None:
         """Take over what was waited for, once its ground is ready for it, for ever."""
-        async for claim, token in self._to_adopt:
-            await self._prepare(claim)
+        async for heard in self._to_adopt:
+            await self._prepare(heard.claim)
+            self._take_heard(heard)
+
+    def _take_heard(self, heard: _Heard) -> None:
+        claim, token, sent_s = heard
+        ttl_s = claim["ttl_s"]
+        if self._clock.now_s() >= sent_s + ttl_s / RENEWALS_PER_TTL:
             self._heartbeats.heard_granted(claim, token)
+        elif self._trust.confirmed(claim, token, ttl_s, sent_s):
+            self._uses.renewed(token, sent_s)
+            self._heartbeats.wake()
 
     async def _prepare(self, claim: Mapping[str, Any]) -> None:
         if self.before is not None and self._is_new(claim):

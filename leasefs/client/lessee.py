@@ -229,7 +229,7 @@ class Lessee:
         with self._adopting.claiming():
             answer = await self._send(call)
             if answer["state"] == "waiting":
-                self._adopting.waits(answer["lease"])
+                self._adopting.waits(answer["lease"], sent_s)
             return await self._adopting.settled(answer, sent_s)
 
     async def claim_together(self, calls: Sequence[api.Call]) -> list[api.Body | LeasefsError]:
@@ -246,7 +246,7 @@ class Lessee:
             granted = [one for one in decided if not isinstance(one, LeasefsError)]
             for answer in granted:
                 if answer["state"] == "waiting":
-                    self._adopting.waits(answer["lease"])
+                    self._adopting.waits(answer["lease"], sent_s)
             settled = iter(await self._adopting.settled_together(granted, sent_s))
             return [one if isinstance(one, LeasefsError) else next(settled) for one in decided]
 

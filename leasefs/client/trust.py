@@ -9,7 +9,8 @@ What one answer proves:
 * a heartbeat that names the lease: good for its TTL from when that heartbeat was sent;
 * an answer about a granted lease: good for its `expires_in_s` from when that request was sent, also when
   the answer is a remembered one to a repeated key;
-* an event proves no time at all, only that a heartbeat is worth sending.
+* news that a claim which waited is granted: that it was granted after it was sent, so it is good for its TTL from then;
+* any other event proves no time at all, only that a heartbeat is worth sending.
 
 No I/O and no waiting here; the loops are in `heartbeats` and `own_events`.
 """
@@ -65,7 +66,7 @@ class Trust:
         return self._adopt(answer["lease"], answer["token"], answer, trusted_until_s)
 
     def confirmed(self, claim: Mapping[str, Any], token: int, ttl_s: float, sent_s: float) -> bool:
-        """Take over a claim heard to be granted, once a heartbeat sent at `sent_s` renewed it."""
+        """Take over a claim heard to be granted: a request sent at `sent_s` renewed it, or is what it was granted after."""
         return self._adopt(claim["id"], token, claim, sent_s + ttl_s - trust_margin_s(ttl_s))
 
     def renewed(self, renewals: Iterable[Mapping[str, Any]], sent_s: float) -> None:

@@ -26,10 +26,32 @@ if TYPE_CHECKING:
 
 
 @on_mock_clock
-async def test_a_waiter_is_pushed_its_lease_and_trusts_it_from_a_heartbeat_of_its_own(
+async def test_a_waiter_is_pushed_its_lease_and_trusts_it_from_when_it_claimed(
     ledger: CoreLedger, lessee_of: OpenLessee
 ) -> None:
-    """P3: a grant that is only heard of proves nothing about when."""
+    """P3: it was granted after that, so nobody has to be asked."""
+    async with lessee_of() as holder, lessee_of("agent-08") as lessee:
+        first = await claim(holder, "a", ttl_s=600)
+        claimed_at_s = lessee.now_s()
+        ledger.request_takes_s = 2.0
+        waiter = await claim(lessee, "a", ttl_s=40, wait=True)
+        await trio.sleep(8)
+        ledger.answer_takes_s = 100.0
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(holder.release, first, "r")
+            await trio.sleep(2.1)
+            assert held(lessee) == [waiter]
+            (lease,) = lessee.view.leases
+            assert lease.trusted_until_s == pytest.approx(claimed_at_s + 40 - trust_margin_s(40))
+            assert lease.token == ledger.state.leases[waiter].token
+            nursery.cancel_scope.cancel()
+
+
+@on_mock_clock
+async def test_a_waiter_that_claimed_long_ago_trusts_its_lease_from_a_heartbeat_of_its_own(
+    ledger: CoreLedger, lessee_of: OpenLessee
+) -> None:
+    """P3: what its claim proves is soon over."""
     async with lessee_of() as holder, lessee_of("agent-08") as lessee:
         first = await claim(holder, "a", ttl_s=600)
         waiter = await claim(lessee, "a", ttl_s=40, wait=True)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from leasefs.client.trust import Trust
 from leasefs.core import commands as cmd
 from leasefs.core.errors import LeasefsError
+from leasefs.core.events import Granted
 from leasefs.core.ledger import State, decide
 
 TTLS = st.sampled_from([1.0, 2.0, 10.0, 30.0, 1800.0])
@@ -30,6 +31,9 @@ class World:
     trust: Trust = field(default_factory=Trust)
     in_flight: list[tuple[float, int, float, dict[str, Any]]] = field(default_factory=list)
     number: int = 0
+    # Claims of ours that wait, and when each was sent; how long news of a grant travels.
+    waiting: dict[str, float] = field(default_factory=dict)
+    news_take_s: float = 0.0
 
     def ledger_now_s(self) -> float:
         return self.ledger_ahead_s + self.now_s * 1.0001
@@ -37,6 +41,11 @@ class World:
     def do(self, command: cmd.AnyCommand) -> dict[str, Any] | None:
         decision = decide(self.state, command, self.ledger_now_s())
         self.state = decision.state
+        for recorded in decision.events:
+            event = recorded.event
+            if isinstance(event, Granted) and event.claim.id in self.waiting:
+                news = {"heard": msgspec.to_builtins(event.claim), "token": recorded.seq}
+                self.ask(self.waiting.pop(event.claim.id), news, self.news_take_s)
         if isinstance(decision.error, LeasefsError):
             return None
         answer: dict[str, Any] = msgspec.to_builtins(decision.answer)
@@ -61,6 +70,9 @@ class World:
                 self.trust.renewed(answer["renewed"], sent_s)
                 for loss in answer["lost"]:
                     self.trust.lost(loss["lease"], loss["reason"])
+            elif "heard" in answer:
+                claim = answer["heard"]
+                self.trust.confirmed(claim, answer["token"], claim["ttl_s"], sent_s)
             elif answer["state"] == "granted":
                 self.trust.granted(answer, sent_s)
 
@@ -89,6 +101,11 @@ STEP = st.tuples(
 )
 
 
+def rival(world: World, *, ttl_s: float) -> None:
+    key = f"r{world.now_s}-{world.state.seq}"
+    world.do(cmd.ClaimLease("session-b", key, ("**",), ttl_s=ttl_s))
+
+
 def step(world: World, what: str, travels_s: float, answer_s: float | None) -> None:
     sent_s = world.now_s
     held = world.trust.view.leases
@@ -103,9 +120,7 @@ def step(world: World, what: str, travels_s: float, answer_s: float | None) -> N
             beats = tuple(cmd.Beat(lease.lease_id, lease.token) for lease in held)
             world.ask(sent_s, world.do(cmd.Heartbeat("session-a", beats)), answer_s)
         case "rival":
-            world.do(
-                cmd.ClaimLease("session-b", f"r{sent_s}-{world.state.seq}", ("**",), ttl_s=1.0)
-            )
+            rival(world, ttl_s=1.0)
         case "tick":
             world.do(cmd.Tick(tuple(world.state.leases), ()))
         case "restart":
@@ -124,3 +139,27 @@ def test_the_mounts_trust_always_ends_before_the_ledgers_expiry(
     for what, travels_s, answer_s, pause_s in steps:
         step(world, what, travels_s, answer_s)
         world.pass_time(pause_s)
+
+
+@settings(max_examples=400, deadline=None)
+@given(TTLS, DELAY, DELAY, DELAY, st.lists(DELAY, min_size=1, max_size=4))
+def test_news_of_a_grant_is_trusted_no_longer_than_the_claim_proves(
+    ttl_s: float, travels_s: float, waits_s: float, news_take_s: float, pauses_s: list[float]
+) -> None:
+    """P3: however late the claim, the grant, or the news of it; it was granted after the claim was sent."""
+    world = World(ttl_s, news_take_s=news_take_s)
+    world.open()
+    rival(world, ttl_s=10_000.0)
+    sent_s = world.now_s
+    world.pass_time(travels_s)
+    answer = world.do(cmd.ClaimLease("session-a", "k", ("a",), ttl_s=ttl_s, wait=True))
+    assert answer is not None
+    assert answer["state"] == "waiting"
+    world.waiting[answer["lease"]] = sent_s
+    world.pass_time(waits_s)
+    (held,) = world.state.leases
+    world.do(cmd.ReleaseLease("session-b", "e", held))
+    world.check()
+    for pause_s in (news_take_s, *pauses_s):
+        world.pass_time(pause_s)
+    assert not world.in_flight or world.now_s < world.in_flight[0][0]
