@@ -141,6 +141,32 @@ def edit_by_edit(of: Trace) -> Trace:
     return [[Task((edit,)) for task in tasks for edit in task.edits] for tasks in of]
 
 
+def fair_s(of: Trace) -> float:
+    """How long it takes where who comes first goes first, passing nobody who came earlier and wants the same (P6).
+
+    The queue itself takes no time: what a real one lacks to this is what it costs.
+    """
+    at, busy, running = [0] * len(of), set[str](), list[tuple[float, int]]()
+    queue, now_s = [agent for agent, tasks in enumerate(of) if tasks], 0.0
+    while True:
+        spoken_for = set(busy)
+        for agent in list(queue):
+            task = of[agent][at[agent]]
+            paths = {edit.path for edit in task.edits}
+            if not paths & spoken_for:
+                busy |= paths
+                queue.remove(agent)
+                heapq.heappush(running, (now_s + task.work_s, agent))
+            spoken_for |= paths
+        if not running:
+            return now_s
+        now_s, done = heapq.heappop(running)
+        busy -= {edit.path for edit in of[done][at[done]].edits}
+        at[done] += 1
+        if at[done] < len(of[done]):
+            queue.append(done)
+
+
 def _rest(tasks: list[Task]) -> list[float]:
     left, found = 0.0, []
     for task in reversed(tasks):

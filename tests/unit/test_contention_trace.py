@@ -12,6 +12,7 @@ from leasefs.testing.contention_trace import (
     Task,
     bound_s,
     edit_by_edit,
+    fair_s,
     files,
     jain,
     planned_s,
@@ -33,6 +34,21 @@ def test_no_plan_beats_the_bound_and_none_is_worse_than_one_after_the_other(
     assert bound_s(edit_by_edit(wanted)) <= bound_s(wanted) + 1e-9
     assert bound_s(wanted) <= planned_s(wanted, tries=20) + 1e-9
     assert planned_s(wanted, tries=20) <= planned_s(wanted) <= total_s(wanted) + 1e-9
+
+
+@given(TRACES)
+def test_a_fair_queue_beats_no_bound_and_is_not_worse_than_one_after_the_other(
+    wanted: list[list[Task]],
+) -> None:
+    assert bound_s(wanted) - 1e-9 <= fair_s(wanted) <= total_s(wanted) + 1e-9
+
+
+def test_a_fair_queue_lets_nobody_pass_who_came_later_and_wants_the_same() -> None:
+    a, both, b = Edit("a", 2.0), (Edit("a", 1.0), Edit("b", 1.0)), Edit("b", 1.0)
+    # The third could have had its file while the second waited, and would have held it up.
+    assert fair_s([[Task((a,))], [Task(both)], [Task((b,))]]) == 5.0
+    # Whoever wants nothing of what is waited for does not wait.
+    assert fair_s([[Task((a,))], [Task(both)], [Task((Edit("c", 4.5),))]]) == 4.5
 
 
 def test_one_file_for_all_is_one_task_at_a_time() -> None:
