@@ -130,9 +130,14 @@ def _as_before(played: Played) -> None:
         systemctl stop {LEDGER}.service
         systemctl restart {LEDGER}.socket && systemctl start {LEDGER}""",
     )
+    # Ready is told to systemd, and the lines to the journal: the one may be there before the other.
+    played.until("without it, it serves this machine alone", lambda: "https" not in _served(played))
+
+
+def _served(played: Played) -> str:
+    """Where the ledger said last that it serves."""
     told = played.journal(LEDGER).splitlines()
-    last = next(line for line in reversed(told) if "serving" in line)
-    played.check("without it, it serves this machine alone", "https" not in last, last)
+    return next(line for line in reversed(told) if "serving" in line)
 
 
 def _shell(played: Played, script: str) -> str:
