@@ -78,11 +78,8 @@ class KeptFile:
 
 def kept_file(identity: Identity, ledger: str) -> KeptFile:
     """The file of this agent there. Raises as `paths.state_dir`."""
-    name = "\0".join((identity.agent, identity.territory, ledger)).encode(
-        "utf-8", "surrogateescape"
-    )
-    digest = blake2s(name, digest_size=12).hexdigest()
-    boot = ":".join(
-        identity.process.split(":")[:2]
-    )  # with the namespaces, which may have a clock of their own
+    whose = "\0".join((identity.agent, identity.territory, ledger))
+    digest = blake2s(whose.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
+    # With the namespaces: one may have a clock of its own.
+    boot = ":".join(identity.process.split(":")[:2])
     return KeptFile(os.path.join(paths.kept_dir(), digest + ".json"), boot)
