@@ -352,6 +352,31 @@ def test_what_is_allowed_is_no_violation() -> None:
     assert violations(made.history()) == []
 
 
+@pytest.mark.parametrize("what", ["unlink", "reset", "append"])
+@pytest.mark.parametrize("left", ["handed-on", "kept", ""])
+@pytest.mark.parametrize("order", ["after", "before"])
+def test_only_what_was_handed_on_is_its_heirs_to_do_away_with(
+    what: str, left: str, order: str
+) -> None:
+    made = Invented()
+    lease = made.grant("ada", "hot/a")
+    if order == "after":
+        made.write("ada", "hot/a")
+    made.release("ada", lease, left)
+    lease = made.grant("ada", "hot/a")
+    if order == "before":
+        made.write("ada", "hot/a")
+    made.release("ada", lease)
+    made.grant("bob", "hot/a")
+    if what == "unlink":
+        made.act("bob", what, path="hot/a")
+    else:
+        made.write("bob", "hot/a", what)
+    made.files["hot/a"] = made.files["hot/a"][-1:] if what != "unlink" else []
+    allowed = left == "handed-on" and order == "after" and what != "append"
+    assert kinds(made.history()) == (set() if allowed else {"acknowledged bytes lost"})
+
+
 def test_a_cut_off_write_may_be_there_or_not() -> None:
     for there in (True, False):
         made = two_in_turn()

@@ -13,17 +13,18 @@ if TYPE_CHECKING:
 
     from leasefs.testing.chaos.acts import Act
     from leasefs.testing.chaos.history import History
+    from leasefs.testing.chaos.holds import Hold
 
 
-def check_bytes(history: History) -> Iterator[Violation]:
+def check_bytes(history: History, holds: Sequence[Hold]) -> Iterator[Violation]:
     """Everything about what must be there."""
-    yield from _lost_lines(history)
+    yield from _lost_lines(history, holds)
     yield from _lost_counts(history)
     yield from _lost_intents(history)
 
 
-def _lost_lines(history: History) -> Iterator[Violation]:
-    """Each line is in a file, in a commit or in a rescue, unless its own agent did away with it."""
+def _lost_lines(history: History, holds: Sequence[Hold]) -> Iterator[Violation]:
+    """Each line is in a file, in a commit or in a rescue, unless its own agent did away with it, or an heir to whom it was handed on."""
     there = {
         tree: _lines([*texts.values(), *history.kept.get(tree, ())])
         for tree, texts in history.texts.items()
@@ -32,7 +33,9 @@ def _lost_lines(history: History) -> Iterator[Violation]:
     for act in history.acts:
         if act.what not in WRITES or act.outcome != OK or act.tree not in there:
             continue
-        if act.line not in there[act.tree] and not destroyed.by_its_agent(act):
+        if act.line in there[act.tree] or destroyed.by_its_agent(act):
+            continue
+        if not destroyed.by_an_heir(act, holds):
             others = [one.shown() for one in destroyed.on(act)]
             yield Violation("acknowledged bytes lost", (act.shown(), *others[:6]))
 
@@ -65,6 +68,11 @@ class _Destroyed:
     def by_its_agent(self, act: Act) -> bool:
         """Whether its own agent may have, which is no loss."""
         return any(one.agent == act.agent for one in self.on(act))
+
+    def by_an_heir(self, act: Act, holds: Sequence[Hold]) -> bool:
+        """Whether it was handed on with its lease, which is the agent's word that others may do with it what they like."""
+        ends_s = [hold.end_s for hold in holds if hold.handed_on_after(act)]
+        return bool(ends_s) and any(one.ended_s >= min(ends_s) for one in self.on(act))
 
 
 def _lost_counts(history: History) -> Iterator[Violation]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from leasefs.core.events import Downgraded, Expired, Granted, Released, Renewed
 from leasefs.core.globs import globs_of
+from leasefs.core.intents import HANDED_ON
 from leasefs.core.lease import Mode
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from leasefs.core.events import Recorded
     from leasefs.core.globs import Glob
     from leasefs.core.records import Claim
+    from leasefs.testing.chaos.acts import Act
     from leasefs.testing.chaos.ledger_time import LedgerTime
 
 Span = tuple[float, float]
@@ -27,7 +29,7 @@ class Hold:
     """One lease from its grant to its end.
 
     `tokens` are those that it had, the first one first. `spans` is when it could be trusted (P3): each renewal is good
-    for its TTL.
+    for its TTL. `handed_on` says that what was uncommitted at its end was left for others to build upon.
     """
 
     claim: Claim
@@ -36,6 +38,7 @@ class Hold:
     spans: list[Span]
     end_s: float = float("inf")
     exclusive_until_s: float = float("inf")
+    handed_on: bool = False
     parts: list[Hold] = field(default_factory=list)
 
     @cached_property
@@ -47,6 +50,16 @@ class Hold:
         """Whether the path is on its ground."""
         raw = path.encode("utf-8", "surrogateescape")
         return any(glob.matches(raw) for glob in self.globs)
+
+    def handed_on_after(self, act: Act) -> bool:
+        """Whether the act may have been made under it, and what came of it was handed on."""
+        return (
+            self.handed_on
+            and self.claim.agent == act.agent
+            and self.covers(act.path)
+            and self.start_s <= act.ended_s
+            and act.began_s <= self.end_s
+        )
 
     def shown(self) -> str:
         """One line for whoever reads the evidence."""
@@ -96,7 +109,10 @@ def holds_of(log: Sequence[Recorded], time: LedgerTime) -> list[Hold]:
                 for one in renewals:
                     ends_s = at_s + one.expires_at_s - recorded.at_s
                     found[one.lease].spans.append((at_s, ends_s))
-            case Released(lease=lease) | Expired(lease=lease):
+            case Released(lease=lease, left=left):
+                found[lease].end_s = at_s
+                found[lease].handed_on = left == HANDED_ON
+            case Expired(lease=lease):
                 found[lease].end_s = at_s
             case Downgraded(lease=lease):
                 found[lease].exclusive_until_s = at_s

@@ -104,9 +104,9 @@ class Invented:
         ends_s = self.now_s + self._offset_s + TTL_S
         self.record(Renewed(f"session of {agent}", (Renewal(lease, ends_s, TTL_S),)))
 
-    def release(self, agent: str, lease: str) -> None:
-        """Given back."""
-        self.record(Released(lease, agent, 0, "released"))
+    def release(self, agent: str, lease: str, left: str = "") -> None:
+        """Given back; `left` says what became of what is uncommitted."""
+        self.record(Released(lease, agent, 0, "released", left=left))
         self.act(agent, "release", lease=lease)
 
     def expire(self, agent: str, lease: str) -> None:

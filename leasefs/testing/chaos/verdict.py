@@ -21,6 +21,6 @@ def violations(history: History) -> list[Violation]:
         *history.troubles,
         *check_log(history, holds),
         *check_writes(history, holds),
-        *check_bytes(history),
+        *check_bytes(history, holds),
     ]
     return sorted(found, key=lambda one: len(one.evidence))
