@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from leasefs.client.uses import Uses
     from leasefs.core.clock import Clock
 
+_REMEMBERED = 1024
+
 
 class _Heard(NamedTuple):
     """A claim that is said to be granted under this token, and when it was sent; minus infinity if nobody knows."""
@@ -68,6 +70,10 @@ class Adopting:
     def waits(self, lease_id: str, sent_s: float) -> None:
         """A claim of ours that was sent then waits: no answer will tell of its grant."""
         self._waiting.setdefault(lease_id, sent_s)
+        if (
+            len(self._waiting) > _REMEMBERED
+        ):  # those that were withdrawn stay; of old ones it proves nothing
+            del self._waiting[next(iter(self._waiting))]
 
     async def settled(self, answer: api.Body, sent_s: float) -> api.Body:
         """Take a grant into the view; one that was waited for is confirmed by a heartbeat first.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 from typing import TYPE_CHECKING
 
 import trio
 
+from leasefs.client.settling import Settling
 from leasefs.core.errors import LeasefsError, LedgerUnavailable
 
 if TYPE_CHECKING:
@@ -28,13 +30,18 @@ class Leaving:
         trust: Trust,
         heartbeats: Heartbeats,
         send: Callable[[api.Call], Awaitable[api.Body]],
+        ask: Callable[[str, float], Awaitable[object]],
     ) -> None:
+        """`ask` takes over what became of a claim, and waits so long for its grant."""
+        self._ask = ask
         self._trust = trust
         self._heartbeats = heartbeats
         self._send = send
         # Awaited with each revoked lease before its ground opens; nothing is written under it any more then.
         self.before: Callable[[str], Awaitable[None]] | None = None
         self._untold: dict[str, api.Call] = {}
+        self._stays: dict[str, None] = {}
+        self._settling = Settling(self._tell_and_ask, "what became of leases that were given back")
         self._leaving, self._to_leave = trio.open_memory_channel[str](math.inf)
 
     async def release(self, lease_id: str, call: api.Call) -> api.Body:
@@ -44,26 +51,36 @@ class Leaving:
             LedgerUnavailable: if the ledger is away; it is told when it is back.
             LeasefsError: what the ledger refused.
         """
-        if self._trust.lease(lease_id) is not None:
-            self._trust.lost(lease_id, "released")
+        # Also of a claim that waits: the news of its grant may come after the grant of the next one.
+        was_held, known = self._trust.lease(lease_id) is not None, self._trust.why_ended(lease_id)
+        self._trust.lost(lease_id, "released")
         try:
             return await self._send(call)
         except LedgerUnavailable as error:
-            if self._trust.why_ended(lease_id) is not None:
-                self._untold[lease_id] = call
+            self._untold[lease_id] = call
+            self._settling.wake()
             raise LedgerUnavailable(
                 f"nothing is written under {lease_id} any more, but the ledger could not be told: "
                 f"{error.message}; it will be when it is back",
                 **error.details,
             ) from error
+        except LeasefsError:
+            if not was_held and known is None:
+                self._stays[lease_id] = None
+                self._settling.wake()
+            raise
 
     async def tell(self) -> None:
         """Tell the ledger of the leases that were given back while it was away."""
+        with contextlib.suppress(LedgerUnavailable):
+            await self._tell()
+
+    async def _tell(self) -> None:
         for lease_id, call in list(self._untold.items()):
             try:
                 await self._send(call)
             except LedgerUnavailable:
-                return
+                raise
             except LeasefsError as error:
                 log.info("%s needs no release any more: %s", lease_id, error.message)
             self._untold.pop(lease_id, None)
@@ -76,7 +93,25 @@ class Leaving:
             self._leaving.send_nowait(lease_id)
 
     async def run(self) -> None:
-        """Let go of revoked leases, one after the other, once what was done under them is safe (P9), for ever."""
+        """Let go of leases, for ever."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._settling.run)
+            nursery.start_soon(self._leave_revoked)
+
+    async def _tell_and_ask(self) -> None:
+        await self._tell()
+        for lease_id in list(self._stays):
+            self._trust.not_over(lease_id)
+            try:
+                await self._ask(lease_id, 0.0)
+            except LedgerUnavailable:
+                raise
+            except LeasefsError as error:
+                log.info("%s waits no more: %s", lease_id, error.message)
+            self._stays.pop(lease_id, None)
+
+    async def _leave_revoked(self) -> None:
+        """One after the other, once what was done under them is safe (P9)."""
         async for lease_id in self._to_leave:
             if self.before is not None:
                 await self.before(lease_id)

@@ -93,7 +93,7 @@ class Lessee:
             self._session_ended,
         )
         self._adopting = Adopting(self.session, self._trust, self._uses, self._heartbeats, clock)
-        self._leaving = Leaving(self._trust, self._heartbeats, self._send)
+        self._leaving = Leaving(self._trust, self._heartbeats, self._send, self.waited)
         self._events = OwnEvents(
             self.session,
             transport,

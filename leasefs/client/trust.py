@@ -94,6 +94,10 @@ class Trust:
         self.view = HeldView(rest, dict(list(gone.items())[-_REMEMBERED:]), carved)
         self._changed()
 
+    def not_over(self, lease_id: str) -> None:
+        """A claim that was said to be over before it was ever held is not."""
+        self._ended.pop(lease_id, None)
+
     def taken(self, lease_id: str, reason: str) -> None:
         """As `lost`, against the holder's will, which is worth a word."""
         lease = self.lease(lease_id)

@@ -48,7 +48,7 @@ _VERBS: dict[str, type[cmd.AnyCommand]] = {
 class CoreLedger:
     """State, history and faults. `now_s` of its clock is the ledger's time.
 
-    `lose_answers` so many answers get lost, of calls whose path ends with `lose_to`.
+    `lose_answers` so many answers get lost, and `lose_requests` so many requests, of calls whose path ends with `lose_to`.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -60,6 +60,7 @@ class CoreLedger:
         self.request_takes_s = 0.0
         self.answer_takes_s = 0.0
         self.lose_answers = 0
+        self.lose_requests = 0
         self.lose_to = ""
         self.calls: list[Call] = []
         self.changed = trio.Event()
@@ -183,6 +184,10 @@ class CoreLink:
         await trio.sleep(ledger.request_takes_s)
         if ledger.away:
             raise LedgerUnavailable("nobody listens")
+        is_lost = call.path.partition("?")[0].endswith(ledger.lose_to)
+        if ledger.lose_requests and is_lost:
+            ledger.lose_requests -= 1
+            await trio.sleep_forever()
         ledger.calls.append(call)
         answer: Body | LeasefsError
         try:
@@ -193,7 +198,7 @@ class CoreLink:
                     answer = ledger.answer(call, self.session, self.secret)
         except LeasefsError as error:
             answer = error
-        if ledger.lose_answers and call.path.partition("?")[0].endswith(ledger.lose_to):
+        if ledger.lose_answers and is_lost:
             ledger.lose_answers -= 1
             await trio.sleep_forever()
         await trio.sleep(takes_s)

@@ -1,0 +1,141 @@
+"""Messages of one lease that overtake each other: the answer, the news and the end of it come in any order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from leasefs.core.errors import InvalidRequest, LedgerUnavailable
+from leasefs.testing.lessee_probe import claim, held
+from leasefs.testing.mock_time import on_mock_clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import OpenLessee
+
+    from leasefs.client.lessee import Lessee
+    from leasefs.testing.core_ledger import CoreLedger
+
+
+def hear_late(lessee: Lessee, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Hold back all news from now on; returns what lets through those of one type, as if the rest came later still."""
+    hear, heard = lessee._events._heard, []
+    monkeypatch.setattr(lessee._events, "_heard", lambda *news: heard.append(news))
+
+    def let_through(type_: str) -> None:
+        for news in heard:
+            if news[0] == type_:
+                hear(*news)
+
+    return let_through
+
+
+@on_mock_clock
+@pytest.mark.parametrize("travels_s", [0.0, 5.0])
+async def test_what_was_given_back_before_its_grant_was_heard_of_is_never_held(
+    ledger: CoreLedger,
+    lessee_of: OpenLessee,
+    monkeypatch: pytest.MonkeyPatch,
+    travels_s: float,
+) -> None:
+    """P1: it is granted to the next one by then."""
+    async with (
+        lessee_of() as holder,
+        lessee_of("agent-08") as lessee,
+        lessee_of("agent-09") as third,
+    ):
+        first = await claim(holder, "a")
+        mine = await claim(lessee, "a", wait=True, ttl_s=600)
+        theirs = await claim(third, "a", wait=True)
+        hear = hear_late(lessee, monkeypatch)
+        await holder.release(first, "first")
+        assert mine in ledger.state.leases
+        ledger.answer_takes_s = travels_s
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lessee.release, mine, "mine")
+            await trio.sleep(1)
+            hear("granted")
+            await trio.sleep(1)
+            assert held(third) == [theirs]
+            assert lessee.view.writable(b"a", lessee.now_s()) is None
+
+
+@on_mock_clock
+async def test_an_old_answer_does_not_bring_back_what_was_given_back_meanwhile(
+    ledger: CoreLedger, lessee_of: OpenLessee, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P1: whoever waits in another way may be told of the grant after somebody has withdrawn the claim."""
+    async with (
+        lessee_of() as holder,
+        lessee_of("agent-08") as lessee,
+        lessee_of("agent-09") as third,
+    ):
+        first = await claim(holder, "a")
+        mine = await claim(lessee, "a", wait=True, ttl_s=600)
+        theirs = await claim(third, "a", wait=True)
+        hear_late(lessee, monkeypatch)
+        ledger.answer_takes_s = 5.0
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lessee.waited, mine, 100.0)
+            await trio.sleep(1)
+            ledger.answer_takes_s = 0.0
+            await holder.release(first, "first")
+            await lessee.release(mine, "mine")
+            await trio.sleep(1)
+            assert held(third) == [theirs]
+            await trio.sleep(5)
+            assert lessee.view.writable(b"a", lessee.now_s()) is None
+
+
+@on_mock_clock
+async def test_a_withdrawal_that_the_ledger_did_not_hear_reaches_it_later(
+    ledger: CoreLedger, lessee_of: OpenLessee
+) -> None:
+    """Else the ground would be kept for nobody once its turn has come."""
+    async with lessee_of() as holder, lessee_of("agent-08") as lessee:
+        first = await claim(holder, "a")
+        mine = await claim(lessee, "a", wait=True, ttl_s=600)
+        ledger.away = True
+        ledger.cut_streams()
+        with pytest.raises(LedgerUnavailable):
+            await lessee.release(mine, "mine")
+        ledger.away = False
+        await trio.sleep(5)
+        assert mine not in ledger.state.waiters
+        await holder.release(first, "first")
+        assert not ledger.state.leases
+
+
+@on_mock_clock
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_release_whose_request_is_lost_is_told_again_though_nothing_else_breaks(
+    ledger: CoreLedger, lessee_of: OpenLessee, *, waits: bool
+) -> None:
+    async with lessee_of() as holder, lessee_of("agent-08") as lessee:
+        if waits:
+            await claim(holder, "a", ttl_s=3600)
+        mine = await claim(lessee, "a", wait=waits, ttl_s=3600)
+        ledger.lose_requests, ledger.lose_to = 1, mine
+        with pytest.raises(LedgerUnavailable):
+            await lessee.release(mine, "mine")
+        await trio.sleep(10)
+        assert mine not in ledger.state.leases
+        assert mine not in ledger.state.waiters
+
+
+@on_mock_clock
+async def test_what_is_refused_to_be_given_back_still_waits(
+    ledger: CoreLedger, lessee_of: OpenLessee
+) -> None:
+    """A note is for the next holder, and who only waits has none to leave."""
+    async with lessee_of() as holder, lessee_of("agent-08") as lessee:
+        first = await claim(holder, "a")
+        mine = await claim(lessee, "a", wait=True)
+        with pytest.raises(InvalidRequest):
+            await lessee.release(mine, "mine", note="mind the gap")
+        await holder.release(first, "first")
+        await trio.sleep(1)
+        assert held(lessee) == [mine]
