@@ -95,6 +95,20 @@ class Link:
             return False
         return True
 
+    def certificate(self) -> bytes:
+        """What the ledger shows, as DER; empty over a Unix socket. Nothing is sent.
+
+        Raises:
+            LedgerUnavailable: there is no safe connection.
+        """
+        if not self.address.host:
+            return b""
+        try:
+            with self._connected_tls() as connection:
+                return connection.getpeercert(binary_form=True) or b""
+        except OSError as error:
+            raise connect_failed(self.address, error) from error
+
     def send(self, call: api.Call) -> api.Body:
         """Carry out one request and return what the ledger said.
 
@@ -214,7 +228,7 @@ class Link:
             raise
         return connection
 
-    def _connected_tls(self) -> socket.socket:
+    def _connected_tls(self) -> ssl.SSLSocket:
         if self._tls is None:
             from leasefs.client.tls import client_context  # as dear as a whole command otherwise
 

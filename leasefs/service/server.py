@@ -204,7 +204,7 @@ class LedgerServer:
         if self._sockets.tls is None:
             _log.info("SIGHUP: nothing is served by TCP, so there is no certificate to read again")
         else:
-            self._sockets.tls.reload()
+            self._sockets.tls.reload(self._clock.wall_s())
 
     async def _announce(self) -> None:
         command = StartLedger(
@@ -239,6 +239,10 @@ class LedgerServer:
                 ledger.compactor.run(self._options.keep, self._clock.wall_s), name="retention"
             ),
         ]
+        if tls is not None:
+            background.append(
+                asyncio.create_task(tls.watch(self._clock.wall_s), name="certificate")
+            )
         await listener.start()
         watched = Watched(self._options.supervisor, self._writer, lambda: listener.connections)
         background.append(asyncio.create_task(watched.run(), name="supervisor"))

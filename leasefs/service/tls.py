@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import ssl
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from leasefs.client.certificates import file_good_until_s, soon_over
 from leasefs.client.private_file import require_private
 from leasefs.client.tls import no_passphrase, readable
 from leasefs.core.errors import Denied
 from leasefs.service.places import Unservable
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _log = logging.getLogger(__name__)
+LOOK_EVERY_S = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +76,38 @@ class Tls:
         """Raises as `server_context`."""
         self.files = files
         self.context = server_context(files)
+        self._good_until_s = self._end_s()
 
-    def reload(self) -> None:
+    def reload(self, wall_s: float) -> None:
         """Read the files again; what cannot be used is logged, and the certificate in use stays."""
         try:
             self.context = server_context(self.files)
         except Unservable as error:
             _log.error("the certificate was not read again: %s", error)
         else:
+            self._good_until_s = self._end_s()
             _log.info("read %s again", self.files.certificate)
+            self.tell_of_its_end(wall_s)
+
+    def _end_s(self) -> float | None:
+        try:
+            return file_good_until_s(self.files.certificate)
+        except (OSError, ValueError) as error:
+            _log.warning("until when the certificate is good is not known: %s", error)
+            return None
+
+    def tell_of_its_end(self, wall_s: float) -> None:
+        """Warn of a certificate that is over, or soon will be: all who come by TCP refuse the ledger then."""
+        if self._good_until_s is not None and (ends := soon_over(self._good_until_s, wall_s)):
+            _log.warning(
+                "the certificate in use, of %s, %s; clients refuse it from then on. "
+                "Renew it and have it read again (SIGHUP, systemctl reload)",
+                self.files.certificate,
+                ends,
+            )
+
+    async def watch(self, wall_s: Callable[[], float]) -> None:
+        """Tell of it now and once a day, until cancelled."""
+        while True:
+            self.tell_of_its_end(wall_s())
+            await asyncio.sleep(LOOK_EVERY_S)

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import trustme
 
+from leasefs.client.clock import BoottimeClock
+
 _LONG_AGO = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -28,13 +30,21 @@ class Authority:
         self._authority = trustme.CA()
         self._authority.cert_pem.write_to_path(self.file)
 
-    def leaf(self, *names: str, label: str = "leaf", expired: bool = False) -> Leaf:
-        """A certificate made out to these host names and addresses; of the same `label` it replaces the former."""
-        ended = _LONG_AGO + datetime.timedelta(days=30)
+    def leaf(
+        self, *names: str, label: str = "leaf", expired: bool = False, days: float | None = None
+    ) -> Leaf:
+        """A certificate made out to these host names and addresses; of the same `label` it replaces the former.
+
+        `days`: good for so many more, else for long.
+        """
+        ends = _LONG_AGO + datetime.timedelta(days=30) if expired else None
+        if days is not None:
+            ends_s = BoottimeClock().wall_s() + days * 86400.0
+            ends = datetime.datetime.fromtimestamp(ends_s, datetime.UTC)
         made = self._authority.issue_cert(
             *(names or ("127.0.0.1", "localhost")),
             not_before=_LONG_AGO if expired else None,
-            not_after=ended if expired else None,
+            not_after=ends,
         )
         place = os.path.join(self.directory, f"{self._name}-{label}")
         leaf = Leaf(f"{place}.pem", f"{place}.key")

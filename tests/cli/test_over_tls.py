@@ -169,3 +169,40 @@ def test_a_session_is_found_however_its_ledger_was_written(
     assert committing._only_session("t") == "ann"
     monkeypatch.setenv("LEASEFS_LEDGER", "https://host:444")
     assert committing._only_session("t") == ""
+
+
+def _certificates(fleet: Fleet, *, code: int = 0, **variables: str) -> dict[str, list[str]]:
+    """What doctor says of certificates, level by level."""
+    found: dict[str, list[str]] = {}
+    for one in json.loads(fleet.run("ann", "doctor", "--json", code=code, **variables).out)[
+        "findings"
+    ]:
+        if one["check"] == "certificate":
+            found.setdefault(one["level"], []).append(one["found"])
+    return found
+
+
+def test_doctor_tells_when_a_certificate_ends(fleet: Fleet) -> None:
+    fleet.issue("ann", "observer")
+    address = f"https://127.0.0.1:{fleet.port}"
+    assert list(_certificates(fleet)) == ["ok"]
+    # What the ledger shows counts, and each file that is configured here.
+    mine = fleet.authority.leaf("ann", label="ann", days=3)
+    shown = {"LEASEFS_CLIENT_CERT_FILE": mine.certificate, "LEASEFS_CLIENT_KEY_FILE": mine.key}
+    (warned,) = _certificates(fleet, **shown)["warn"]
+    assert mine.certificate in warned
+    fleet.leaf = fleet.authority.leaf(days=13)
+    assert list(_certificates(fleet)) == ["ok"]  # not read again yet
+    served = {"LEASEFS_LEDGER_TLS_CERT": fleet.leaf.certificate}
+    (warned,) = _certificates(fleet, **served)["warn"]
+    assert fleet.leaf.certificate in warned
+    assert "expires on" in warned
+    assert fleet.ledger.stop() == 0
+    assert "expires on" not in _said(fleet.ledger)
+    fleet.ledger = fleet.started()
+    (warned,) = _certificates(fleet)["warn"]
+    assert address in warned
+    gone = fleet.authority.leaf("ann", label="gone", days=-1)
+    served = {"LEASEFS_LEDGER_TLS_CERT": gone.certificate}
+    (failed,) = _certificates(fleet, code=1, **served)["fail"]
+    assert "has expired on" in failed

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from leasefs.client.certificates import good_until_s
+from leasefs.client.clock import BoottimeClock
 from leasefs.service.app import ROUTES
 from leasefs.service.listener import Listener
 from leasefs.service.places import AddressTaken, UnsafePlace, Unservable, listening_socket
@@ -42,11 +44,11 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 class Door:
     """A ledger by TLS, and ways to knock."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    def __init__(self, directory: Path, *options: str, days: float | None = None) -> None:
         self.directory = str(directory)
         os.chmod(directory, 0o700)
         self.authority = Authority(self.directory)
-        self.leaf = self.authority.leaf()
+        self.leaf = self.authority.leaf(days=days)
         self.port = free_port()
         self.ledger = LedgerProcess(
             self.directory, *tls_options(self.leaf, self.port), *options, store=":memory:"
@@ -321,6 +323,50 @@ def test_a_bad_certificate_does_not_replace_the_one_in_use(tmp_path: Path) -> No
         assert door.ledger.stop() == 0
         said = door.ledger.process.stderr.read()  # type: ignore[union-attr]
         assert b"the certificate was not read again" in said
+
+
+class TestTheEndOfItsCertificate:
+    def test_is_told_at_the_start_and_when_it_is_read_again(self, tmp_path: Path) -> None:
+        door = Door(tmp_path, days=400)
+        with door.ledger:
+            for days in (13, -1):
+                door.authority.leaf(days=days)
+                door.ledger.process.send_signal(signal.SIGHUP)
+                eventually(lambda days=days: _days_left(door) <= days)  # type: ignore[misc]
+            assert door.ledger.stop() == 0
+            said = door.ledger.process.stderr.read().decode()  # type: ignore[union-attr]
+        told = [line for line in said.splitlines() if "the certificate in use" in line]
+        assert [("has expired on" in line, "expires on" in line) for line in told] == [
+            (False, True),
+            (True, False),
+        ]
+        assert all(door.leaf.certificate in line for line in told)
+
+    def test_is_told_at_the_start(self, tmp_path: Path) -> None:
+        door = Door(tmp_path, days=2)
+        with door.ledger:
+            assert door.ledger.stop() == 0
+            said = door.ledger.process.stderr.read().decode()  # type: ignore[union-attr]
+        assert "expires on" in said
+
+    def test_is_told_each_day_of_the_one_in_use(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        leaf = Authority(str(tmp_path)).leaf(days=15)
+        tls = Tls(TlsFiles(leaf.certificate, leaf.key))
+        os.unlink(leaf.certificate)  # what is in use counts, not what lies there by now
+        now_s = BoottimeClock().wall_s()
+        for day in (0, 2, 16):
+            tls.tell_of_its_end(now_s + day * 86400.0)
+        assert [one.levelname for one in caplog.records] == ["WARNING", "WARNING"]
+
+
+def _days_left(door: Door) -> float:
+    lax = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    lax.check_hostname, lax.verify_mode = False, ssl.CERT_NONE
+    with door.shaken(lax) as connection:
+        der = connection.getpeercert(binary_form=True)
+    return (good_until_s(der or b"") - BoottimeClock().wall_s()) / 86400.0
 
 
 def refused(directory: Path, *options: str) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from leasefs.client import paths
 from leasefs.core.errors import LeasefsError
+from leasefs_cli.checks.certificates import certificate_findings
 from leasefs_cli.checks.clocks import clock_findings
 from leasefs_cli.checks.configuration import configuration_findings
 from leasefs_cli.checks.finding import OK, UNKNOWN, Finding
@@ -33,6 +34,7 @@ def findings() -> Iterator[Finding]:
     for finding in ledger_findings():
         answers = answers and (finding.check != "ledger" or finding.level == OK)
         yield finding
+    yield from certificate_findings()
     yield from log_findings()
     yield from mount_findings()
     yield from socket_findings()
