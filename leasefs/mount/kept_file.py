@@ -49,11 +49,14 @@ class KeptFile:
         try:
             with open(self._path, encoding="ascii") as file:
                 said = json.load(file)
-            known = [Former(api.Call(*call), float(until_s)) for call, until_s in said["former"]]
+            known = [
+                Former(_claim(api.Call(*call).body), float(until_s))
+                for call, until_s in said["former"]
+            ]
             same_boot = said["boot"] == self._boot
         except FileNotFoundError:
             return []
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             log.warning(
                 "what is left to be claimed again cannot be read: %s: %s", self._path, error
             )
@@ -74,6 +77,30 @@ class KeptFile:
     def _remove(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path)
+
+
+_KINDS = {"key": str, "mode": str, "ttl_s": (int, float), "priority": int, "note": str}
+
+
+def _claim(body: object) -> api.Call:
+    """The claim that was written: whatever else a damaged file says is neither sent nor keeps a mount from starting.
+
+    Raises:
+        KeyError, TypeError: it is none.
+    """
+    if not isinstance(body, dict) or not isinstance(body["globs"], list):
+        raise TypeError("a claim is not as it was written")
+    right = [isinstance(body[name], kind) for name, kind in _KINDS.items()]
+    if not all(right) or not all(isinstance(glob, str) for glob in body["globs"]):
+        raise TypeError("a claim is not as it was written")
+    return api.claim(
+        body["globs"],
+        key=body["key"],
+        shared=body["mode"] == "shared",
+        ttl_s=body["ttl_s"],
+        priority=body["priority"],
+        note=body["note"],
+    )
 
 
 def kept_file(identity: Identity, ledger: str) -> KeptFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -236,8 +237,36 @@ async def test_a_session_that_did_not_begin_leaves_what_a_kill_left(file: KeptFi
     assert [one.ground for one in file.read(0.0)] == [(("a",), "exclusive")]
 
 
+def _damaged(**fields: Any) -> str:
+    """One claim with these fields, as in a file of this boot."""
+    body = {"key": "k", "globs": ["x"], "mode": "shared", "ttl_s": 9.0, "priority": 0, "note": ""}
+    call = ["POST", "/v1/leases", {**body, **fields}, True, 0.0]
+    return json.dumps({"boot": "boot", "former": [[call, 9e9]]})
+
+
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", '{"boot": "boot"}', '{"boot": "boot", "former": [1]}', "\xff"]
+    "content",
+    [
+        *(
+            "",
+            "{",
+            "[]",
+            '{"boot": "boot"}',
+            '{"boot": "boot", "former": [1]}',
+            "\xff",
+            "[" * 100_000,
+        ),
+        '{"boot": "boot", "former": [[["POST", "/v1/leases"], 9e9]]}',
+        '{"boot": "boot", "former": [[["DELETE", "/v1/sessions/S", null, true, 0], 9e9]]}',
+        '{"boot": "boot", "former": [[["POST", "/v1/leases", ["x"], true, 0], 9e9]]}',
+        _damaged(globs=5),
+        _damaged(globs=[5]),
+        _damaged(globs="src"),
+        _damaged(mode=[]),
+        _damaged(ttl_s="9"),
+        _damaged(priority=0.5),
+        _damaged(note=None),
+    ],
 )
 async def test_a_file_that_cannot_be_read_is_told_and_as_good_as_none(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, content: str
