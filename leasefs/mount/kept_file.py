@@ -79,7 +79,7 @@ class KeptFile:
             os.unlink(self._path)
 
 
-_KINDS = {"key": str, "mode": str, "ttl_s": (int, float), "priority": int, "note": str}
+_KINDS = {"key": str, "mode": str, "ttl_s": float | int, "priority": int, "note": str}
 
 
 def _claim(body: object) -> api.Call:
