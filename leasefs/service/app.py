@@ -139,8 +139,12 @@ class LedgerApp:
         require_understanding(call, scope["path"])
         route, call.params = self._router.find(scope["method"], scope["path"])
         call.route = route.path
+        known = self._ledger.state.identities
         await self._let_in(route, call)
         raw = await read_body(call.receive, route.body_limit_bytes)
+        if self._ledger.state.identities is not known:
+            # A body may take half a minute to come, and whoever sends it may have been revoked meanwhile.
+            admit(route.auth, call, self._ledger)
         body = _NO_BODY if route.body is None else body_of(route.body, raw)
         if route.body is None and raw:
             raise HttpProblem(400, "invalid", "this request takes no body")

@@ -112,6 +112,26 @@ def _who(call: Call, ledger: Ledger) -> Principal:
     return found
 
 
+def is_still_known(call: Call, ledger: Ledger) -> bool:
+    """Whether who was let in is known yet by what they sent then: for what goes on after that.
+
+    A session that has ended since still is: who follows it hears of its end.
+    """
+    state, name = ledger.state, call.principal.identity
+    if not name:
+        return True
+    if call.session is not None:
+        session = state.sessions.get(call.session.id)
+        return state.identities[name].is_live and (session is None or not session.revoked_by)
+    scheme, token = _authorization(call)
+    if scheme != _TOKEN:
+        return call.connection.uid is not None and state.by_uid.get(call.connection.uid) == name
+    try:
+        return identity_of(state, token, ledger.now_s()).name == name
+    except HttpProblem:
+        return False
+
+
 def _authorization(call: Call) -> tuple[bytes, bytes]:
     """The scheme, in lower case, and what follows it; both empty if nothing was sent."""
     sent = [value for name, value in call.headers if name == b"authorization"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 from leasefs.core.errors import InvalidRequest
 from leasefs.core.events import AnyEvent
+from leasefs.service.auth import is_still_known
 from leasefs.service.exchange import Answer, Call, EventStream
 from leasefs.service.replies import EventsPage
 from leasefs.service.requests import Body, EventsQuery
@@ -30,7 +32,7 @@ async def events(
     wanted = _wanted(query)
     if query.follow or b"text/event-stream" in (call.header(b"accept") or b""):
         after_seq = _resume_point(ledger, call, query)
-        return EventStream(_followed(ledger, wanted, after_seq, call.principal.identity))
+        return EventStream(_followed(ledger, wanted, after_seq, call))
     found, next_seq = await ledger.hub.find(wanted, query.after or 0, query.limit)
     return _page(found, ledger.state.seq, next_seq, ledger.hub.base)
 
@@ -67,9 +69,9 @@ def _page(found: list[Record], head: int, next_seq: int, base: int) -> Answer:
 
 
 async def _followed(
-    ledger: Ledger, wanted: Wanted, after_seq: int, identity: str
+    ledger: Ledger, wanted: Wanted, after_seq: int, call: Call
 ) -> AsyncGenerator[bytes, None]:
-    follower = ledger.hub.follow(wanted, after_seq, identity)
+    follower = ledger.hub.follow(wanted, after_seq, partial(is_still_known, call, ledger))
     try:
         yield b": leasefs events\n\n"
         while True:

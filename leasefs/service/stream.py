@@ -16,7 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from leasefs.core import events as ev
-from leasefs.core.identity_events import AgentRevoked
+from leasefs.core.identity_events import IdentityEvent
 from leasefs.service.entries import Record, record_again
 from leasefs.service.history import History
 from leasefs.store.errors import EventsDropped
@@ -58,11 +58,14 @@ class Wanted:
 class Follower:
     """One reader of the stream; `identity` is whose it is, if the ledger knows them as one."""
 
-    __slots__ = ("_buffer", "_hub", "_missed", "_position", "_wake", "identity", "wanted")
+    __slots__ = ("_buffer", "_hub", "_last", "_may", "_missed", "_position", "_wake", "wanted")
 
-    def __init__(self, hub: StreamHub, wanted: Wanted, after_seq: int, identity: str = "") -> None:
+    def __init__(
+        self, hub: StreamHub, wanted: Wanted, after_seq: int, may: Callable[[], bool]
+    ) -> None:
         self.wanted = wanted
-        self.identity = identity
+        self._may = may
+        self._last: int | None = None  # the last event that it may hear of; None while it may read
         self._hub = hub
         self._position = after_seq
         self._missed = True
@@ -87,26 +90,31 @@ class Follower:
         self._wake.set()
 
     def wake(self) -> None:
-        """Have `next` look again."""
+        """Have `next` look again, and remember up to where its reader might read, should that be over."""
+        if self._last is None and not self._may():
+            self._last = self._hub.head
         self._wake.set()
 
     async def next(self) -> list[Record]:
         """The next wanted events, at least one; waits for them. Nothing is lost if it is cancelled.
 
         Raises:
-            StreamClosed: the server stops; or the reader was revoked, and has heard of that all that it wanted.
+            StreamClosed: the server stops; or the reader was revoked, and has heard of all that it wanted up to then.
             StoreError, UnknownEvent: the store cannot be read.
         """
         while True:
             if self._hub.closed:
                 raise StreamClosed
+            self.wake()
             self._wake.clear()
             found = await self._from_store() if self._missed else self._from_buffer()
+            if self._last is not None:
+                found = [record for record in found if record.seq <= self._last]
             if found:
                 return found
+            if self._last is not None and self._position >= self._last:
+                raise StreamClosed
             if not self._missed:
-                if not self._hub.knows(self.identity):
-                    raise StreamClosed
                 await self._wake.wait()
 
     def _from_buffer(self) -> list[Record]:
@@ -150,14 +158,11 @@ class StreamHub:
         """The last durable event's number."""
         return self._writer.durable.seq
 
-    def knows(self, identity: str) -> bool:
-        """Whether an identity may still read; so may whoever is none."""
-        known = self._writer.durable.identities.get(identity)
-        return not identity or (known is not None and known.is_live)
-
-    def follow(self, wanted: Wanted, after_seq: int, identity: str = "") -> Follower:
-        """A new follower, of this identity if of any; `leave` it when done."""
-        follower = Follower(self, wanted, after_seq, identity)
+    def follow(
+        self, wanted: Wanted, after_seq: int, may: Callable[[], bool] = lambda: True
+    ) -> Follower:
+        """A new follower, for as long as `may` says that its reader may read; `leave` it when done."""
+        follower = Follower(self, wanted, after_seq, may)
         self._group(wanted).add(follower)
         return follower
 
@@ -248,7 +253,7 @@ class StreamHub:
                     follower.offer(record)
             if self._waiting:
                 self._tell(_befallen(record.event))
-            if isinstance(record.event, AgentRevoked):
+            if isinstance(record.event, IdentityEvent):
                 self._wake_all()
 
     def _tell(self, lease_id: str) -> None:

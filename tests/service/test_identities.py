@@ -229,8 +229,12 @@ def test_a_revoked_identity_is_out_everywhere_at_once(serving: Any) -> None:
             granted = (await ci.ask("POST", "/v1/leases", _claim())).json
             ann = await ledger.agent("ann")
             waiting = (await ann.ask("POST", "/v1/leases", _claim(key="w", wait=True))).json
-            mine = ledger.hub.follow(Wanted(session="session-ci"), ledger.hub.head, "ci")
-            others = ledger.hub.follow(Wanted(territory="elsewhere"), ledger.hub.head, "ci")
+
+            def still_ci() -> bool:
+                return bool(ledger.writer.durable.identities["ci"].is_live)
+
+            mine = ledger.hub.follow(Wanted(session="session-ci"), ledger.hub.head, still_ci)
+            others = ledger.hub.follow(Wanted(territory="elsewhere"), ledger.hub.head, still_ci)
             own = ledger.hub.follow(Wanted(territory="elsewhere"), ledger.hub.head)
             reading = [asyncio.ensure_future(one.next()) for one in (mine, others, own)]
             await asyncio.sleep(0)
