@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 TEXT_LIMIT_CHARACTERS = 512
 COMMAND_LIMIT_CHARACTERS = 4096
+SHOWN_CHARACTERS = 80
 MAX_CHECKS = 100
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
@@ -32,6 +33,15 @@ class Kind(NamedTuple):
     words: str
     read: Callable[[object], Any]
     parse: Callable[[str], object]
+
+
+def shown(value: object) -> str:
+    """The value that was found, as a message has it: short, whatever it is."""
+    try:
+        told = repr(value)
+    except ValueError:  # Python writes no whole number of thousands of digits
+        return "a number of thousands of digits"
+    return told if len(told) <= SHOWN_CHARACTERS else f"{told[:SHOWN_CHARACTERS]}..."
 
 
 def text(words: str = "a text") -> Kind:
@@ -70,7 +80,7 @@ def file_path(words: str = "a path") -> Kind:
 
     def read(value: object) -> str:
         if not isinstance(value, str) or "\0" in value or not value.startswith(("/", "~/")):
-            raise ValueError(f"an absolute path, or one that begins with ~/, not {value!r}")
+            raise ValueError(f"an absolute path, or one that begins with ~/, not {shown(value)}")
         return value
 
     return Kind(words, read, str)
@@ -82,7 +92,7 @@ def places_to_listen() -> Kind:
 
     def read(value: object) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise ValueError(f"{words}, not {value!r}")
+            raise ValueError(f"{words}, not {shown(value)}")
         for one in value:
             host, colon, port = one.rpartition(":")
             if not colon or not (port.isascii() and port.isdecimal()) or " " in host:
@@ -113,7 +123,7 @@ def choice(*words: str) -> Kind:
 
     def read(value: object) -> str:
         if value not in words:
-            raise ValueError(f"{listed(words)}, not {value!r}")
+            raise ValueError(f"{listed(words)}, not {shown(value)}")
         return str(value)
 
     return Kind(listed(words), read, str)
@@ -132,7 +142,7 @@ def whole(least: int, most: int, unit: str = "") -> Kind:
     def read(value: object) -> int:
         if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
             return value
-        raise ValueError(f"{words}, not {value!r}")
+        raise ValueError(f"{words}, not {shown(value)}")
 
     def parse(given: str) -> object:
         # The digits alone: int() also takes underscores, blanks and other scripts' digits.
@@ -149,12 +159,12 @@ def seconds(least_s: float, most_s: float, *, zero: bool = True, forever: bool =
 
     def read(value: object) -> float:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            told_s = float(value)
-            if least_s < told_s <= most_s or (zero and told_s == least_s):
-                return told_s
-            if forever and told_s == float("inf"):
-                return told_s
-        raise ValueError(f"{words}, not {value!r}")
+            # Compared as it is: a whole number may be larger than any float.
+            if least_s < value <= most_s or (zero and value == least_s):
+                return float(value)
+            if forever and value == float("inf"):
+                return float(value)
+        raise ValueError(f"{words}, not {shown(value)}")
 
     def parse(given: str) -> object:
         if forever and given in ("inf", "forever"):
@@ -198,7 +208,7 @@ def priority(classes: dict[str, int], least: int, most: int) -> Kind:
             return classes[value]
         if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
             return value
-        raise ValueError(f"{words}, not {value!r}")
+        raise ValueError(f"{words}, not {shown(value)}")
 
     return Kind(words, read, whole(least, most).parse)
 
@@ -208,7 +218,7 @@ def directories() -> Kind:
 
     def read(value: object) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise ValueError(f"a list of directories, not {value!r}")
+            raise ValueError(f"a list of directories, not {shown(value)}")
         if len(value) > MAX_REGIONS:
             raise ValueError(f"at most {MAX_REGIONS} directories, not {len(value)}")
         # Read when needed: every command looks into this file.
@@ -243,5 +253,7 @@ def _command(command: object) -> str | tuple[str, ...]:
         or not arguments
         or not arguments[0].strip()
     ):
-        raise ValueError(f"a list of commands, each a string or a list of strings, not {command!r}")
+        raise ValueError(
+            f"a list of commands, each a string or a list of strings, not {shown(command)}"
+        )
     return command if isinstance(command, str) else tuple(arguments)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_PROBLEMS = 20
 _LONGEST_NAME = 80
+_TOO_LONG = r"[0-9][0-9_]{4299,}"  # Python reads no whole number of more digits than 4,300
 _SAYS_LINE = r" \(at line (\d+), column \d+\)"
 
 
@@ -52,18 +53,27 @@ def parse(content: bytes, place: str) -> Parsed:
     import tomllib  # 4 ms that only who has such a file pays
 
     try:
-        text = content.decode()
-        document = tomllib.loads(text)
+        text = content.decode("utf-8-sig")  # some editors put a byte order mark in front
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        return Parsed({}, (Problem("", line, "is not TOML: it is not UTF-8"),))
+        return _unreadable(line, "is not TOML: it is not UTF-8")
+    try:
+        document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         found = re.search(_SAYS_LINE, str(error))
         what = re.sub(_SAYS_LINE, "", str(error))
-        return Parsed({}, (Problem("", int(found[1]) if found else 0, f"is not TOML: {what}"),))
+        return _unreadable(int(found[1]) if found else 0, f"is not TOML: {what}")
+    except ValueError:
+        long = re.search(_TOO_LONG, text)
+        line = text.count("\n", 0, long.start()) + 1 if long else 0
+        return _unreadable(line, "has a number of thousands of digits")
     reading = _Reading(place)
     reading.table(document, ())
     return Parsed(reading.said, reading.problems_in(text), text)
+
+
+def _unreadable(line: int, words: str) -> Parsed:
+    return Parsed({}, (Problem("", line, words),))
 
 
 @lru_cache(maxsize=4)

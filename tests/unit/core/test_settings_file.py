@@ -52,6 +52,8 @@ def test_what_is_wrong_is_told_with_its_line(
         (b"a = 1\na = 2\n", 2, "is not TOML"),
         (b'a = "\n\xff"\n', 2, "is not UTF-8"),
         (b"a = " + b"[" * 3000, 0, "is not TOML"),
+        (b"\n[claim]\nttl_s = " + b"9" * 5000, 3, "thousands of digits"),
+        (b"a = '" + b"9" * 5000 + b"'\nb =", 0, "is not TOML"),
     ],
 )
 def test_what_is_not_toml_is_told(place: str, content: bytes, line: int, words: str) -> None:
@@ -59,6 +61,32 @@ def test_what_is_not_toml_is_told(place: str, content: bytes, line: int, words: 
     assert words in problem.words
     assert problem.key == ""
     assert problem.line == line or not line
+
+
+def test_a_byte_order_mark_is_passed_over() -> None:
+    parsed = parse(b"\xef\xbb\xbf[mount]\r\nfsmonitor = false\r\nkeep_leases = 3\r\n", USER)
+    assert parsed.said == {"mount.fsmonitor": False}
+    assert [one.line for one in parsed.problems] == [3]
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(
+    "value",
+    [
+        "9" * 400,
+        "-" + "9" * 400,
+        "0x" + "f" * 9000,
+        "'" + "x" * 9000 + "'",
+        f"[{'1,' * 4000}]",
+    ],
+)
+def test_a_value_beyond_all_bounds_is_told_briefly(name: str, value: str) -> None:
+    place = next(one for one in FILES if one in SETTINGS[name].files)
+    (problem,) = parse(f"{name} = {value}".encode(), place).problems
+    assert problem.key == name
+    assert len(problem.words) < 400
+    assert f"`{name}` must be " in problem.words
+    assert "xceeds" not in problem.words
 
 
 def test_everything_that_is_wrong_is_told_in_order_and_the_rest_is_read() -> None:
