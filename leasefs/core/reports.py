@@ -202,16 +202,20 @@ def _settled(state: State, session: Session, command: SettleIntents, item: Settl
         Holder(intent.agent, intent.lease)
         for intent in state.uncommitted.of_path(session.territory, command.tree, item.path)
         if not _changed_since(intent, command)
-        and not _looked_after(state, session, item, intent)
+        and not (
+            item.leases
+            and intent.lease not in item.leases
+            and looked_after(state, session, intent.lease)
+        )
         and (ends(item.outcome, done=item.done) or settled_as(intent, found) != intent)
     )
     return replace(found, whose=whose)
 
 
-def _looked_after(state: State, session: Session, item: Settlement, intent: Intent) -> bool:
-    """Whether another mount looks after this intent, which would not hear that it was settled."""
-    lease = state.leases.get(intent.lease)
-    if not item.leases or intent.lease in item.leases or lease is None:
+def looked_after(state: State, session: Session, lease_id: str) -> bool:
+    """Whether another mount looks after what is uncommitted under this lease, and would not hear of its end."""
+    lease = state.leases.get(lease_id)
+    if lease is None:
         return False
     holder = lease.claim.session
     return holder != session.id and holder in state.sessions

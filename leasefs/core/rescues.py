@@ -15,7 +15,7 @@ from leasefs.core.intents import MAX_RESCUED_PATHS, NAMES_KEPT
 from leasefs.core.lease import MAX_GLOBS
 from leasefs.core.paths import parse_tree_path
 from leasefs.core.records import Rescue, Session, replace
-from leasefs.core.reports import MAX_TEXT_LENGTH, check_tree
+from leasefs.core.reports import MAX_TEXT_LENGTH, check_tree, looked_after
 from leasefs.core.sessions import is_name
 from leasefs.core.uncommitted import Work, ground_of
 
@@ -28,7 +28,10 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
 def report_rescue(draft: Draft, command: ReportRescue) -> Decision:
-    """Keep the rescue; the intents that it contains end, for their bytes are safe."""
+    """Keep the rescue; the intents that it contains end, for their bytes are safe.
+
+    Of a lease that another open session holds they do not: that its bytes are safe is for its own mount to say.
+    """
     session = session_of(draft.state, command.session)
     contained = command.rescue.names if command.contained is None else command.contained
     _check(session, command.rescue, contained)
@@ -36,7 +39,8 @@ def report_rescue(draft: Draft, command: ReportRescue) -> Decision:
     work = draft.state.uncommitted.work(session.territory, given.lease, given.agent)
     known = draft.state.rescues_of(session.territory).get(given.id)
     _refuse_another(known, given)
-    ended = _ended(work, given.tree, contained)
+    others = looked_after(draft.state, session, given.lease)
+    ended = () if others else _ended(work, given.tree, contained)
     rescue = known or replace(
         given,
         territory=session.territory,

@@ -257,7 +257,10 @@ class IntentsMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model)
     @rule(data=st.data(), part=st.booleans())
     def rescue(self, data: st.DataObject, part: bool) -> None:
-        """Any session snapshots what one lease left in one tree; what cannot be stored stays an intent."""
+        """Any session snapshots what one lease left in one tree; what cannot be stored stays an intent.
+
+        What another open session still holds stays one as well: its own mount looks after it.
+        """
         one = data.draw(st.sampled_from(sorted(self.model)))
         paths = [
             key.path
@@ -283,10 +286,15 @@ class IntentsMachine(RuleBasedStateMachine):
             "gone",
             1.0,
         )
-        command = ReportRescue(self.sessions[self.agent(data)], rescue, (*contained, "not/noted"))
+        reporter = self.sessions[self.agent(data)]
+        command = ReportRescue(reporter, rescue, (*contained, "not/noted"))
+        held = self.ledger.state.leases.get(one.lease)
+        holder = reporter if held is None else held.claim.session
         assert self.do(command).error is None
         assert not self.do(command).events, "told twice is told once"
         self.rescues[id_] = globs
+        if holder != reporter and holder in self.ledger.state.sessions:
+            return
         for path in contained:
             del self.model[Key(one.lease, one.agent, one.tree, path)]
 

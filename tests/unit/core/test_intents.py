@@ -12,13 +12,14 @@ from leasefs.core.commands import (
     Note,
     ReportForeignWrites,
     ReportIntents,
+    ReportRescue,
     SettleIntents,
     Settlement,
 )
 from leasefs.core.globs import globs_of
 from leasefs.core.intents import MAX_NOTES, ForeignChange, IntentKind, OnDirty, Outcome
 from leasefs.core.lease import Mode
-from leasefs.core.records import Holder, Intent
+from leasefs.core.records import Holder, Intent, Rescue
 from leasefs.core.uncommitted import Uncommitted, work_id
 
 if TYPE_CHECKING:
@@ -203,6 +204,27 @@ def test_whose_mount_lives_is_settled_by_that_mount(ledger: LedgerDriver) -> Non
     # What nobody looks after by himself is anybody's to settle, and so is all to who does not say what is his.
     ledger.answered(EndSession("session-b"))
     ledger.answered(SettleIntents("session-a", "t-1", (looked_after,)))
+    assert ledger.intents() == []
+
+
+def test_whose_mount_lives_is_not_ended_by_anothers_rescue(ledger: LedgerDriver) -> None:
+    """Whoever says that they have kept another's work may have kept nothing: its holder's gate still sees it."""
+    lease = ledger.claim("a", "x")
+    ledger.note("a", lease, "x")
+    ledger.claim("b", "y")
+
+    def kept_by(agent: str, id_: str) -> int:
+        where = ("refs/x", "c1", 1, ("x",), "because", 1.0, "h", "/r")
+        rescue = Rescue(id_, "", "t-1", lease.lease, lease.token, "a", "shell", ("x",), *where)
+        return int(ledger.answered(ReportRescue(f"session-{agent}", rescue, ("x",))).ended)
+
+    assert kept_by("b", "r-1") == 0
+    assert [one.lease for one in ledger.intents()] == [lease.lease]
+    # What nobody looks after any more is kept by whoever comes, and one's own by oneself.
+    assert kept_by("a", "r-2") == 1
+    ledger.note("a", lease, "x", wall_s=99.0)
+    ledger.answered(EndSession("session-a"))
+    assert kept_by("b", "r-1") == 1
     assert ledger.intents() == []
 
 

@@ -169,10 +169,10 @@ def test_without_saying_more_a_rescue_contains_what_it_names(ledger: LedgerDrive
     lease = ledger.claim("a", "**")
     ledger.note("a", lease, *(f"x{number:03}" for number in range(60)))
     names = tuple(f"x{number:03}" for number in range(NAMES_KEPT))
-    ledger.answered(ReportRescue("session-b", rescue_of(lease, *names, paths=60)))
+    ledger.answered(ReportRescue("session-a", rescue_of(lease, *names, paths=60)))
     assert len(ledger.intents()) == 10
     rest = tuple(f"x{number:03}" for number in range(NAMES_KEPT, 60))
-    again = ledger.answered(ReportRescue("session-b", rescue_of(lease, *names, paths=60), rest))
+    again = ledger.answered(ReportRescue("session-a", rescue_of(lease, *names, paths=60), rest))
     assert again.ended == 10
     assert ledger.intents() == []
 
