@@ -57,6 +57,8 @@ class Listener:
             lifespan="off",
             interface="asgi3",
             log_config=None,
+            # Of what is no HTTP, or asks for another protocol, uvicorn writes a line or two each: anybody could fill the log.
+            log_level=logging.ERROR,
             access_log=False,
             proxy_headers=False,
             timeout_keep_alive=KEEP_ALIVE_S,

@@ -67,6 +67,35 @@ def test_nothing_is_smuggled_past_a_request(
     assert ledger.ask("GET", "/v1/status").json["seq"] == seq, answers
 
 
+# What a server could think worth a line of its log.
+WORTH_A_LINE = {
+    "no HTTP": b"\0\r\n\r\n",
+    "no version": b"GET /healthz\r\n\r\n",
+    "a tunnel": b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n",
+    "a websocket": b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+    "HTTP/2": b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
+    "another name": b"GET /healthz HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer x\r\n\r\n",
+    "no such place": b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+    "a body that ends too soon": b"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{",
+}
+
+
+def test_no_stranger_fills_the_log(tmp_path: Path) -> None:
+    """Whoever can connect could write it full, line by line."""
+    os.chmod(tmp_path, 0o700)
+    with LedgerProcess(str(tmp_path), store=":memory:") as ledger:
+        for data in WORTH_A_LINE.values():
+            for _ in range(3):
+                with ledger.raw() as connection:
+                    send_all_that_goes(connection, data)
+                    connection.shutdown(1)
+                    until_eof(connection)
+        assert ledger.stop() == 0
+        assert ledger.process.stderr is not None
+        lines = ledger.process.stderr.read().decode().splitlines()
+    assert [line for line in lines if "event=" not in line] == []
+
+
 def test_without_descriptors_it_refuses_and_recovers(tmp_path: Path) -> None:
     os.chmod(tmp_path, 0o700)
     with LedgerProcess(str(tmp_path), *NO_LIMITS, store=":memory:") as ledger:
