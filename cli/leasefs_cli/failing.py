@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import sys
@@ -95,8 +94,8 @@ def _unexpected(failure: BaseException, as_json: bool) -> int:
     trace = "".join(traceback.format_exception(failure))
     if os.environ.get(DEBUG_VARIABLE):
         sys.stderr.write(trace)
-    if isinstance(failure, OSError) and failure.errno in (errno.ENOSPC, errno.EIO):
-        _forget_stdout()
+    if isinstance(failure, OSError):
+        _forget_stdout_if_it_fails()
     kept = _keep(trace)
     where = f"the trace is in {kept}" if kept else f"{DEBUG_VARIABLE}=1 shows the trace"
     message = f"unexpected {type(failure).__name__}: {failure}; {where}"
@@ -116,6 +115,14 @@ def _print(
 def _nobody_reads() -> int:
     _forget_stdout()
     return exit_codes.SIGNALLED + signal.SIGPIPE
+
+
+def _forget_stdout_if_it_fails() -> None:
+    """It may be stdout that cannot be written; where it was something else, a program still reads what failed."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _forget_stdout()
 
 
 def _forget_stdout() -> None:

@@ -56,6 +56,16 @@ def ledger_link(credentials: Credentials | None = None, *, timeout_s: float = 10
 
 
 def _start_unless_running(url: str, idle_s: float) -> None:
+    try:
+        _started_unless_running(url, idle_s)
+    except OSError as error:  # a full or read-only disk, or no process or descriptor to be had
+        where = f"{error.filename}: " if error.filename else ""
+        raise LedgerUnavailable(
+            f"the embedded ledger cannot be started: {where}{error.strerror}; `leasefs doctor` says more"
+        ) from error
+
+
+def _started_unless_running(url: str, idle_s: float) -> None:
     clock = BoottimeClock()
     deadline_s = clock.now_s() + START_TIMEOUT_S
     link = Link(url)
@@ -90,22 +100,23 @@ def _start(command: list[str], deadline_s: float, clock: BoottimeClock) -> bool:
     """Start a ledger and wait for it. False if another one owns the store: its socket will come."""
     import subprocess  # 8 ms that only the command which starts a ledger pays
 
-    ready, ready_child = os.pipe()
-    with open(ready, "rb") as ready_end, opened_log(paths.ledger_log()) as log:
-        try:
-            child = subprocess.Popen(
-                [*command, "--ready-fd", str(ready_child)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                start_new_session=True,
-                pass_fds=[ready_child],
-                umask=0o077,  # a mount that revives its ledger runs with none
-            )
-        finally:
-            os.close(ready_child)
-        return _wait_until_ready(child, ready_end, deadline_s - clock.now_s())
+    with opened_log(paths.ledger_log()) as log:
+        ready, ready_child = os.pipe()
+        with open(ready, "rb") as ready_end:
+            try:
+                child = subprocess.Popen(
+                    [*command, "--ready-fd", str(ready_child)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd="/",
+                    start_new_session=True,
+                    pass_fds=[ready_child],
+                    umask=0o077,  # a mount that revives its ledger runs with none
+                )
+            finally:
+                os.close(ready_child)
+            return _wait_until_ready(child, ready_end, deadline_s - clock.now_s())
 
 
 def _command(url: str, idle_s: float) -> list[str]:

@@ -69,31 +69,43 @@ def start_mount(config: MountConfig) -> dict[str, Any]:
 
     Raises:
         LeasefsError: what the daemon refused, as its own class.
-        NotMounted: if it ended without a word, or is not ready within a minute; names its log.
+        NotMounted: it cannot be started, ended without a word, or is not ready within a minute; names its log.
     """
     log_path = os.path.join(paths.state_dir(), f"mount-{fit_name(config.agent)}.log")
-    config_out, config_in = os.pipe()
-    status_out, status_in = os.pipe()
-    with open(status_out, "rb") as status, opened_log(log_path) as log:
-        try:
-            child = subprocess.Popen(
-                _command(config_out, status_in),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                start_new_session=True,
-                pass_fds=[config_out, status_in],
-            )
-            # A child that ended at once says why on the other pipe, or in its log.
-            with contextlib.suppress(BrokenPipeError):
-                os.write(config_in, config.encode())
-        finally:
-            for fd in (config_out, config_in, status_in):
-                os.close(fd)
-        # Reaps it in a caller that lives on; it is not waited for otherwise.
-        threading.Thread(target=child.wait, daemon=True).start()
-        return _outcome(status, child, log_path)
+    try:
+        return _started(config, log_path)
+    except OSError as error:  # a full or read-only disk, or no process or descriptor to be had
+        where = f"{error.filename}: " if error.filename else ""
+        raise NotMounted(
+            f"the mount's daemon cannot be started: {where}{error.strerror}; `leasefs doctor` says more",
+            log=log_path,
+        ) from error
+
+
+def _started(config: MountConfig, log_path: str) -> dict[str, Any]:
+    with opened_log(log_path) as log:
+        config_out, config_in = os.pipe()
+        status_out, status_in = os.pipe()
+        with open(status_out, "rb") as status:
+            try:
+                child = subprocess.Popen(
+                    _command(config_out, status_in),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd="/",
+                    start_new_session=True,
+                    pass_fds=[config_out, status_in],
+                )
+                # A child that ended at once says why on the other pipe, or in its log.
+                with contextlib.suppress(BrokenPipeError):
+                    os.write(config_in, config.encode())
+            finally:
+                for fd in (config_out, config_in, status_in):
+                    os.close(fd)
+            # Reaps it in a caller that lives on; it is not waited for otherwise.
+            threading.Thread(target=child.wait, daemon=True).start()
+            return _outcome(status, child, log_path)
 
 
 def _command(config_fd: int, status_fd: int) -> list[str]:

@@ -95,6 +95,21 @@ def test_a_machine_that_lacks_nothing_of_it(home: Path) -> None:
         assert found[check]["level"] == "ok", found[check]
 
 
+@pytest.mark.root
+@pytest.mark.slow
+def test_a_state_directory_that_takes_no_writes(home: Path) -> None:
+    """As after an error of the disk, however much room is left."""
+    state = f"{home}/s/leasefs"
+    found = found_after(
+        home,
+        f"mkdir -p {state}/ledger {state}/run && chown -R {USER} {home}/s && chmod -R 700 {home}/s",
+        f"mount --bind {state} {state} && mount -o remount,bind,ro {state}",
+    )
+    for check in ("state directory", "store directory"):
+        assert found[check]["level"] == "fail"
+        assert "read-only" in found[check]["found"]
+
+
 @pytest.mark.slow
 def test_a_ledger_that_hangs(installed: Any, tmp_path: Path) -> None:
     """It is named, and what only it could tell is left out: nobody waits for it once for each question."""

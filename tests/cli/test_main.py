@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -79,6 +80,14 @@ def test_the_unexpected_is_one_line_and_its_trace_is_kept(
         f"leasefs: unexpected ValueError: boom\\x0aand\\x1b[2Jmore; the trace is in {kept}\n"
     )
     assert "Traceback" in kept.read_text()
+
+
+def test_a_full_disk_elsewhere_leaves_the_answer_to_programs(here: Any, failing: Any) -> None:
+    """Only where stdout itself is what cannot be written, nobody reads it."""
+    failing(OSError(errno.ENOSPC, "No space left on device", "/srv/full/file"))
+    ran = here("queue", "--json")
+    assert ran.code == 1
+    assert json.loads(ran.out)["error"]["code"] == "unexpected"
 
 
 def test_debug_shows_the_trace(here: Any, failing: Any, monkeypatch: pytest.MonkeyPatch) -> None:

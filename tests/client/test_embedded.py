@@ -29,7 +29,7 @@ from leasefs.testing.eventually import eventually
 from leasefs.testing.own_world import World, own_world
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 ASK = "from leasefs.client.embedded import ensure_ledger; print(ensure_ledger())"
 
@@ -95,6 +95,20 @@ def test_why_it_cannot_start_reaches_the_caller(world: World) -> None:
     Path(paths.store_dir(), "ledger.sqlite3").write_bytes(b"this is no database" * 1000)
     with pytest.raises(LedgerUnavailable, match=r"ended at once \(code 1\): .*ledger\.sqlite3"):
         ensure_ledger()
+
+
+@pytest.mark.parametrize("place", [paths.start_lock, paths.ledger_log])
+def test_a_file_of_its_own_that_cannot_be_written_is_named(
+    world: World, place: Callable[[], str]
+) -> None:
+    """As on a disk that is full or read-only."""
+    os.mkdir(place())
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(LedgerUnavailable, match="cannot be started") as refused:
+        ensure_ledger()
+    assert place() in refused.value.message
+    # A mount asks for it again and again.
+    assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
 def test_a_frozen_starter_does_not_block_the_others_for_ever(

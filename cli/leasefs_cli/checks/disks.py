@@ -19,6 +19,13 @@ def room(name: str, path: str) -> Finding:
         system = os.statvfs(path)
     except OSError as error:
         return Finding(UNKNOWN, name, f"{path}: {error.strerror}", "")
+    if system.f_flag & os.ST_RDONLY:
+        found = (
+            f"{path} is on a file system that is read-only now; nothing can be changed or granted"
+        )
+        return Finding(
+            FAIL, name, found, f"see why (dmesg, findmnt -T {path}), and mount it writable"
+        )
     free_kib = system.f_bavail * system.f_frsize >> 10
     percent = 100 * system.f_bavail // max(1, system.f_blocks)
     if free_kib < LEAST_KIB:
