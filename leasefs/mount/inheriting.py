@@ -5,6 +5,7 @@ Their mount may be asleep, or gone; it cannot keep anything now. So whoever is g
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from leasefs.mount.journal import Header, Note
     from leasefs.mount.rescuing import Rescuer
     from leasefs.vcs.worktree import WorkTree
+
+log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 10.0
 
@@ -76,7 +79,13 @@ class Inheritance:
     async def _untold(self) -> list[tuple[Owner, bytes]]:
         """What it does not, because a mount fell asleep or died with the news."""
         header = self._header
-        journals = await trio.to_thread.run_sync(untold_of_others, self._journals, header.session)
+        try:
+            journals = await trio.to_thread.run_sync(
+                untold_of_others, self._journals, header.session
+            )
+        except OSError as error:
+            log.warning("what others left here, and told nobody, is not kept: %s", error)
+            return []
         return [
             (_owner(note, left.header.agent, left.header.harness), os.fsencode(note["path"]))
             for left in journals
