@@ -218,7 +218,7 @@ class Delegations:
     async def _learn(self) -> None:
         for key, asked in list(self._asked.items()):
             if self._trust.lease(asked.carved.parent) is None:
-                del self._asked[key]  # whatever was given of it stands on its own
+                self._asked.pop(key, None)  # whatever was given of it stands on its own
             elif not asked.in_flight and key in self._asked:
                 await self._ask_again(key, asked)
         for parent in sorted(self._in_doubt):

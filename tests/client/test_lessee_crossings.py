@@ -139,3 +139,36 @@ async def test_what_is_refused_to_be_given_back_still_waits(
         await holder.release(first, "first")
         await trio.sleep(1)
         assert held(lessee) == [mine]
+
+
+@on_mock_clock
+async def test_delegations_that_are_heard_of_while_they_are_asked_for_again(
+    ledger: CoreLedger, lessee_of: OpenLessee
+) -> None:
+    """The first one's answer is slow; the news of both, and the end of what they are parts of, come before it."""
+    async with (
+        lessee_of() as giver,
+        lessee_of("agent-08") as worker,
+        trio.open_nursery() as nursery,
+    ):
+        whole = await claim(giver, "a/**", ttl_s=3600)
+        ledger.streams_away = True
+        ledger.cut_streams()
+        ledger.lose_answers, ledger.lose_to = 2, "delegate"
+        for part in "a/1", "a/2":
+            nursery.start_soon(_delegate_in_vain, giver, whole, part)
+        await trio.sleep(1)
+        ledger.answer_takes_s = 8.0
+        await trio.sleep(10)
+        assert len(ledger.calls_to("delegate")) == 3
+        ledger.streams_away, ledger.answer_takes_s = False, 0.0
+        await trio.sleep(2)
+        nursery.start_soon(giver.release, whole, "whole")
+        await trio.sleep(20)
+        assert held(giver) == []
+        assert len(held(worker)) == 2
+
+
+async def _delegate_in_vain(giver: Lessee, whole: str, part: str) -> None:
+    with pytest.raises(LedgerUnavailable):
+        await giver.delegations.delegate(whole, part, {"globs": [part], "to": "agent-08"})
