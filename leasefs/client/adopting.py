@@ -75,6 +75,12 @@ class Adopting:
         ):  # those that were withdrawn stay; of old ones it proves nothing
             del self._waiting[next(iter(self._waiting))]
 
+    def begun_anew(self, reason: str) -> None:
+        """The session is another one for the ledger: what waited in the former one does not any more."""
+        waited, self._waiting = self._waiting, {}
+        for lease_id in waited:
+            self._trust.lost(lease_id, reason)
+
     async def settled(self, answer: api.Body, sent_s: float) -> api.Body:
         """Take a grant into the view; one that was waited for is confirmed by a heartbeat first.
 

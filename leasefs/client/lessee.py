@@ -378,11 +378,8 @@ class Lessee:
         self._change = trio.Event()
 
     async def _open(self, *, replace: bool) -> None:
-        secret = self._credentials.secret
-        call = api.open_session(
-            session=self.session, secret=secret, replace=replace, **self.identity._asdict()
-        )
-        await self._send(call)
+        who = {**self._credentials._asdict(), **self.identity._asdict()}
+        await self._send(api.open_session(**who, replace=replace))
 
     async def _session_ended(self, reason: str) -> None:
         """The ledger does not know us any more: everything is lost; begin again if we may."""
@@ -398,3 +395,4 @@ class Lessee:
             log.warning("the session was unknown to the ledger; opened again without any lease")
             self._over = False
             self.begun_anew()
+        self._adopting.begun_anew(reason)

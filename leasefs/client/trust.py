@@ -83,9 +83,12 @@ class Trust:
 
     def lost(self, lease_id: str, reason: str) -> None:
         """The lease is over; handles opened under it are dead from now on."""
+        is_news = lease_id not in self._ended
         self._remember(lease_id, reason)
         lease = self.lease(lease_id)
         if lease is None:
+            if is_news:
+                self._changed()  # it may have been waited for
             return
         rest = [other for other in self.view.leases if other is not lease]
         gone = {**self.view.lost, lease.token: reason}

@@ -35,17 +35,22 @@ class WriteClaim:
 
     def __init__(self, globs: tuple[str, ...]) -> None:
         self.globs = globs
-        self.key = new_key()
         self.users = 0
+        self.begin_anew()
         # Asked for only where the territory caps it; of paths it is next to nothing.
         self.share = None if any(glob.endswith("/**") for glob in globs) else 0.0
-        self.lease_id = ""
         self.token = 0
         self.blockers: Sequence[Mapping[str, Any]] = ()
         self.error: LeasefsError | None = None
         # Of a cap that its agent's other leases are up to.
         self.held_up: LeasefsError | None = None
         self.done = trio.Event()
+
+    def begin_anew(self) -> None:
+        """Ask as if it had never been asked for."""
+        self.key, self.lease_id = new_key(), ""
+        # When it was first asked for by this key; the ledger may know it since.
+        self.asked_s: float | None = None
 
 
 class Obtaining:

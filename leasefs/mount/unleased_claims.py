@@ -20,6 +20,7 @@ from leasefs.client import api
 from leasefs.client.ids import new_key
 from leasefs.core.errors import Deadlock, LeasefsError, LedgerUnavailable
 from leasefs.core.unleased_ground import ground_for, ground_of_files
+from leasefs.core.views import SESSION_TTL_S
 from leasefs.mount.unleased_asking import ANSWER_WITHIN_S, Obtaining, WriteClaim
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ RETRY_S = 0.3
 BACK_WITHIN_S = 2.0
 _IN_ONE_REQUEST = 256
 _ASK_WITHIN_S = 1.0
+# Why a claim left the queue, as its own agent or an operator would have it.
+_ON_PURPOSE = "released", "withdrawn by"
 
 
 class UnleasedClaims:
@@ -198,13 +201,17 @@ class UnleasedClaims:
             await self._to_send.wait()
             self._to_send = trio.Event()
             while self._unsent:
-                claims = [claim for claim in self._unsent[:_IN_ONE_REQUEST] if claim.users]
+                some = self._unsent[:_IN_ONE_REQUEST]
+                claims = [one for one in some if one.users or self._may_be_known(one)]
                 del self._unsent[:_IN_ONE_REQUEST]
                 if claims:
                     await self._send_some(claims)
 
+    def _may_be_known(self, claim: WriteClaim) -> bool:
+        """Whether the ledger may keep ground, or a place, for a claim that nobody waits for any more."""
+        return claim.asked_s is not None and self.now_s() - claim.asked_s < SESSION_TTL_S
+
     async def _send_some(self, claims: list[WriteClaim]) -> None:
-        began_s = self.now_s()
         calls = [self._call(claim) for claim in claims]
         answers: Sequence[api.Body | LeasefsError]
         try:
@@ -218,10 +225,11 @@ class UnleasedClaims:
             if isinstance(answer, LeasefsError):
                 self._refused(claim, answer)
             else:
-                self._answered(claim, answer, began_s)
+                self._answered(claim, answer)
 
     def _call(self, claim: WriteClaim) -> api.Call:
         settings = self.settings
+        claim.asked_s = self.now_s() if claim.asked_s is None else claim.asked_s
         return api.claim(
             claim.globs,
             key=claim.key,
@@ -231,7 +239,7 @@ class UnleasedClaims:
             share=claim.share,
         )
 
-    def _answered(self, claim: WriteClaim, answer: api.Body, began_s: float) -> None:
+    def _answered(self, claim: WriteClaim, answer: api.Body) -> None:
         claim.lease_id, claim.held_up = answer["lease"], None
         if answer["state"] == "waiting":
             claim.blockers = answer.get("waits_for") or ()
@@ -239,10 +247,14 @@ class UnleasedClaims:
             self._find_granted()
             if not claim.users:
                 self.leave_unwanted(claim)
-            return
-        # Claiming what is held already renews it: that is not ours to give back.
-        is_new = (answer.get("held_for_s") or 0.0) <= self.now_s() - began_s
-        self._granted(claim, began_s, is_new=is_new)
+        elif answer["state"] == "ended":
+            # It renewed what was on its way back, say.
+            self._begin_anew(claim)
+        else:
+            # Claiming what is held already renews it: that is not ours to give back.
+            asked_s, held_s = claim.asked_s or 0.0, answer.get("held_for_s") or 0.0
+            is_new = answer["note"] == NOTE and held_s <= self.now_s() - asked_s
+            self._granted(claim, asked_s, is_new=is_new)
 
     def leave_unwanted(self, claim: WriteClaim) -> None:
         """Nobody waited any more when the answer came."""
@@ -278,32 +290,38 @@ class UnleasedClaims:
             self._jobs.send_nowait(partial(self._ask_with_share, claim))
         elif "max_leases" in error.details:
             self._jobs.send_nowait(partial(self._make_room, claim, error))
-        elif isinstance(error, LedgerUnavailable) and self.settings.policy.waits:
+        elif isinstance(error, LedgerUnavailable):
+            if not self.settings.policy.waits:
+                self._finish(claim, error)
             self._jobs.send_nowait(partial(self._ask_later, claim))
         else:
             self._finish(claim, error)
 
     async def _ask_with_share(self, claim: WriteClaim) -> None:
         claim.share = 0.0 if self._share_of is None else await self._share_of(claim.globs)
-        claim.key = new_key()
+        claim.begin_anew()
         self._ask(claim)
+
+    def _begin_anew(self, claim: WriteClaim) -> None:
+        claim.begin_anew()
+        self._jobs.send_nowait(partial(self._ask_later, claim))
 
     async def _ask_later(self, claim: WriteClaim) -> None:
         await trio.sleep(RETRY_S)
-        if claim.users:
-            self._ask(claim)
+        self._ask(claim)
 
     async def _let_go_and_ask_again(self, claim: WriteClaim, error: Deadlock) -> None:
         """Of what is in the way of others, all that is not used right now is given back; then once more."""
         if not await self.leases.let_idle_go():
             self._finish(claim, error)
             return
-        claim.key = new_key()
+        claim.begin_anew()
         try:
-            began_s = self.now_s()
-            self._answered(claim, await self._lessee.claim(self._call(claim)), began_s)
-        except LeasefsError as again:
+            self._answered(claim, await self._lessee.claim(self._call(claim)))
+        except Deadlock as again:
             self._finish(claim, again)
+        except LeasefsError as again:
+            self._refused(claim, again)
 
     async def _make_room(self, claim: WriteClaim, error: LeasefsError) -> None:
         """The agent has as many leases as it may: what nothing uses right now is given back, then once more.
@@ -317,9 +335,8 @@ class UnleasedClaims:
         if not await self.leases.let_idle_go() or not first:
             await trio.sleep(RETRY_S)
             await self.leases.let_idle_go()
-        if claim.users:
-            claim.key = new_key()
-            self._ask(claim)
+        claim.begin_anew()
+        self._ask(claim)
 
     async def _follow_waiting(self) -> None:
         while True:
@@ -332,6 +349,16 @@ class UnleasedClaims:
             if self._held(lease_id) is not None:
                 del self._waiting[lease_id]
                 self._granted(claim)
+            elif (why := self._lessee.why_ended(lease_id)) is not None:
+                del self._waiting[lease_id]
+                self._waits_no_more(claim, why)
+
+    def _waits_no_more(self, claim: WriteClaim, why: str) -> None:
+        """Somebody took it out of the queue on purpose, or the ledger did not know that its mount still lives."""
+        if why.startswith(_ON_PURPOSE):
+            self._finish(claim, LeasefsError(f"{claim.lease_id} waits no more: {why}"))
+        else:
+            self._begin_anew(claim)
 
     async def _withdraw(self, lease_id: str) -> None:
         """Nobody waits for it any more; if it was granted just now, it is given back."""

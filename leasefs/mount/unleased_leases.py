@@ -80,6 +80,8 @@ class WriteLeases:
         # When others were heard to wait, and for what.
         self._heard: deque[tuple[float, list[Glob]]] = deque(maxlen=_HEARD_LATELY)
         self._look = trio.Event()
+        # Those that are being given back right now.
+        self._going: dict[int, trio.Event] = {}
         lessee.heard_wanted = self._heard_wanted
         lessee.when_rested(self._rested)
 
@@ -124,20 +126,29 @@ class WriteLeases:
 
     async def let_idle_go(self) -> int:
         """Give back all that nothing uses right now, however short a time ago; returns how many there were."""
-        now_s = self._lessee.now_s()
-        idle = [one for one in self._leases.values() if self._due_at_s(one, 0.0) <= now_s]
-        await self._give_back(idle, 0.0)
-        return len(idle)
+        now_s, going = self._lessee.now_s(), list(self._going.values())
+        ones = self._leases.values()
+        idle = [one for one in ones if one.token not in self._going]
+        idle = [one for one in idle if self._due_at_s(one, 0.0) <= now_s]
+        async with trio.open_nursery() as nursery:
+            for one in idle:
+                nursery.start_soon(self._give_back, one, 0.0)
+            for gone in going:
+                await gone.wait()
+        return len(idle) + len(going)
 
     async def run(self) -> None:
-        """Give back what is due, for ever."""
-        while True:
-            self._look = trio.Event()
-            held = self._lessee.view.by_token
-            self._leases = {token: one for token, one in self._leases.items() if token in held}
-            await self._give_back([one for one in self._leases.values() if self._is_due(one)])
-            with trio.move_on_after(self._next_look_s()):
-                await self._look.wait()
+        """Give back what is due, for ever. None waits for another one."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                self._look = trio.Event()
+                held = self._lessee.view.by_token
+                self._leases = {token: one for token, one in self._leases.items() if token in held}
+                for one in self._leases.values():
+                    if one.token not in self._going and self._is_due(one):
+                        nursery.start_soon(self._give_back, one)
+                with trio.move_on_after(self._next_look_s()):
+                    await self._look.wait()
 
     def _heard_wanted(self, claim: Mapping[str, Any]) -> None:
         wanted = [parse_glob(text) for text in claim["globs"]]
@@ -176,20 +187,16 @@ class WriteLeases:
         return min(NO_PAUSE_S if wanted_for_s > TURN_S else HURRY_S, self._settings.idle_s)
 
     def _next_look_s(self) -> float:
-        dues = [self._due_at_s(one, self._idle_s(one)) for one in self._leases.values()]
-        in_s = min(dues, default=float("inf")) - self._lessee.now_s()
+        now_s = self._lessee.now_s()
+        left_s = [self._due_at_s(one, self._idle_s(one)) - now_s for one in self._leases.values()]
         # What is due and still there waits for a commit, or for the ledger.
-        return in_s if in_s > 0 else LOOK_AGAIN_S
+        return min((in_s if in_s > 0 else LOOK_AGAIN_S for in_s in left_s), default=float("inf"))
 
-    async def _give_back(self, leases: Iterable[_WriteLease], idle_s: float | None = None) -> None:
-        async with trio.open_nursery() as nursery:
-            for one in leases:
-                nursery.start_soon(self._give_one_back, one, idle_s)
-
-    async def _give_one_back(self, one: _WriteLease, idle_s: float | None) -> None:
+    async def _give_back(self, one: _WriteLease, idle_s: float | None = None) -> None:
         lease = self._lessee.view.by_token.get(one.token)
-        if lease is None:
+        if lease is None or one.token in self._going:
             return
+        gone = self._going[one.token] = trio.Event()
 
         def is_idle() -> bool:
             least_s = self._idle_s(one) if idle_s is None else idle_s
@@ -198,5 +205,9 @@ class WriteLeases:
 
         try:
             await self._release(lease, is_idle)
+            self._look.set()
         except LeasefsError as error:
             log.info("%s is not given back yet: %s", one.lease_id, error.message)
+        finally:
+            del self._going[one.token]
+            gone.set()

@@ -2,109 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
-from typing import TYPE_CHECKING
-
 import pytest
 import trio
 
 from leasefs.client import api
-from leasefs.client.ids import Credentials, new_key
-from leasefs.client.lessee import Identity, Lessee
 from leasefs.core.commands import SetAdmission
 from leasefs.core.globs import literal_glob
 from leasefs.core.policy import Op, Reason, Refused, Target
 from leasefs.core.records import Admission
-from leasefs.core.unleased_policy import parse_policy
 from leasefs.mount.gate import Unobtained, Unsettled
-from leasefs.mount.unleased_claims import BACK_WITHIN_S, UnleasedClaims
-from leasefs.mount.unleased_leases import HURRY_S, TURN_S, WriteLeases
-from leasefs.mount.unleased_policy import Settings
-from leasefs.testing.core_ledger import CoreLedger, CoreLink
+from leasefs.mount.unleased_claims import BACK_WITHIN_S
+from leasefs.mount.unleased_leases import HURRY_S, TURN_S
+from leasefs.testing.core_ledger import CoreLedger
 from leasefs.testing.mock_time import MockTime, on_mock_clock
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
-
-    from leasefs.core.held import HeldLease
+from leasefs.testing.write_claims import Writer, refused, writer
 
 # What is heard travels at once here; the heartbeat that confirms a grant may be a retry.
 SOON_S = 0.5
 
 
-class Writer:
-    """One mount's writers."""
-
-    def __init__(self, lessee: Lessee, settings: Settings) -> None:
-        self.lessee = lessee
-        self.dirty: set[int] = set()
-        self.leases = WriteLeases(lessee, settings, self._release, self.dirty.__contains__)
-        self.share = 0.0
-        self.claims = UnleasedClaims(lessee, settings, self.leases, share_of=self._share_of)
-
-    async def _share_of(self, globs: Iterable[str]) -> float:
-        return self.share
-
-    async def _release(self, lease: HeldLease, is_idle: object) -> None:
-        assert callable(is_idle)
-        if is_idle():
-            await self.lessee.release(lease.lease_id, new_key(), dirty="hand-on")
-
-    def holds(self, path: bytes) -> bool:
-        return self.lessee.view.writable(path, self.lessee.now_s()) is not None
-
-    @contextlib.asynccontextmanager
-    async def writing(self, path: bytes) -> AsyncIterator[None]:
-        """Get the lease as the gate does, and use it by an open handle while the context lasts."""
-        obtaining = self.claims.begin(1)
-        try:
-            while not self.holds(path):
-                refused = Refused(Reason.NOT_LEASED, Op.OPEN, path)
-                await obtaining.obtain(Unsettled(refused, [Target(path)]))
-            lease = self.lessee.view.writable(path, self.lessee.now_s())
-            assert lease is not None
-            use = self.lessee.writer_opened(lease.token, path, 1)
-        finally:
-            obtaining.over(again=False)
-        try:
-            yield
-        finally:
-            self.lessee.writer_closed(use)
-
-    async def write(self, path: bytes, for_s: float = 0.0) -> float:
-        """Write for so long; returns when the write began."""
-        async with self.writing(path):
-            began_s = trio.current_time()
-            await trio.sleep(for_s)
-            return began_s
-
-
-@contextlib.asynccontextmanager
-async def writer(
-    ledger: CoreLedger, agent: str, policy: str = "claim+wait", **settings: object
-) -> AsyncIterator[Writer]:
-    credentials = Credentials(f"session-of-{agent}", f"secret-of-{agent}")
-    identity = Identity(agent, "claude", "territory", "mount", "host", 1, "")
-    lessee = Lessee(identity, credentials, CoreLink(ledger, *credentials), ledger.clock)
-    await lessee.open()
-    made = Writer(lessee, Settings(parse_policy(policy))._replace(**settings))  # type: ignore[arg-type]
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(lessee.run)
-        nursery.start_soon(made.claims.run)
-        nursery.start_soon(made.leases.run)
-        yield made
-        nursery.cancel_scope.cancel()
-
-
 @pytest.fixture
 def ledger() -> CoreLedger:
     return CoreLedger(MockTime())
-
-
-async def refused(writing: Writer, path: bytes) -> Refused:
-    with pytest.raises(Unobtained) as caught:
-        await writing.write(path)
-    return caught.value.refused
 
 
 @on_mock_clock
