@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from leasefs.client.blocking import Link
+from leasefs.client.process import process_identity
 from leasefs.core.errors import LedgerUnavailable, NotMounted
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ class MountLink(Link):
             place = self._found.mountpoint
             if "waited_s" in error.details:
                 problem = f"has not answered for {error.details['waited_s']:g} s: is it stopped?"
+            elif process_identity(self._found.pid) == self._found.process:
+                # As where the runtime directory went with a login session.
+                problem = f"lives, but not its socket {self._found.control}: `leasefs unmount {place}`, then mount again"
             else:
                 problem = f"is gone: `leasefs unmount {place}`, then mount again"
             raise NotMounted(

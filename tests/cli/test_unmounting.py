@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from leasefs.client import paths
 from leasefs.mount.mountinfo import top_at
 from leasefs.testing.eventually import eventually
 from leasefs.testing.hanging import killed_but_hanging
@@ -84,3 +86,25 @@ def test_a_mount_of_another_registry_is_told_from_a_dead_one(
     eventually(lambda: is_gone(pid), what="the daemon's end")
     # It ended its session, so the name is free.
     assert installed("mount", str(place), "--agent", "ada").code == 0
+
+
+def test_a_mount_whose_socket_went_with_a_login_session_is_told_and_ended_in_order(
+    installed: Any, place: Path
+) -> None:
+    pid = pid_of(place)
+    claimed = installed("claim", "src/**", cwd=place)
+    assert claimed.code == 0, claimed.err
+    shutil.rmtree(paths.runtime_dir())
+    refused = installed("claim", "docs/**", cwd=place)
+    assert refused.code == 10
+    assert f"process {pid}) lives" in refused.err
+    assert f"leasefs unmount {place}" in refused.err
+    said = json.loads(installed("doctor", "--json").out)
+    (found,) = [one for one in said["findings"] if one["check"] == f"mount {place}"]
+    assert found["level"] == "warn"
+    assert "control socket" in found["found"]
+    ran = installed("unmount", str(place))
+    assert (ran.code, ran.out, ran.err) == (0, f"unmounted {place}\n", "")
+    eventually(lambda: is_gone(pid))
+    # Its session ended in order, so nothing is held for a process that is gone.
+    assert json.loads(installed("leases", "--json").out)["leases"] == []

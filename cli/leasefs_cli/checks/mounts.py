@@ -47,7 +47,7 @@ def mount_findings() -> Iterator[Finding]:
 
 def one_mount(mountpoint: str) -> Finding:
     """Does its daemon answer?"""
-    code = ask(mountpoint).errno
+    code, facts = ask(mountpoint)
     if code is None:
         return Finding(
             FAIL,
@@ -67,7 +67,25 @@ def one_mount(mountpoint: str) -> Finding:
         return Finding(UNKNOWN, f"mount {mountpoint}", "of another user, not looked into")
     if code:
         return Finding(WARN, f"mount {mountpoint}", os.strerror(code), "")
+    if facts is not None and _is_missing(facts.control):
+        return Finding(
+            WARN,
+            f"mount {mountpoint}",
+            f"serves, but its control socket {facts.control} is gone, so no command can speak to it",
+            f"leasefs unmount {mountpoint}, then mount again; loginctl enable-linger keeps such sockets at logout",
+        )
     return Finding(OK, f"mount {mountpoint}", "answers")
+
+
+def _is_missing(socket: str) -> bool:
+    """Proof is wanted: where we may not look, it may be there."""
+    try:
+        os.stat(socket)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _clearing(mountpoint: str) -> Repair:

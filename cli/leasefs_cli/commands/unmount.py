@@ -136,8 +136,9 @@ def _stop(daemon: MountFound, mount: Mount, *, lazy: bool) -> None:
             Link(control_url(daemon), timeout_s=ANSWER_TIMEOUT_S, is_ledger=False).send(
                 api.stop_mount(lazy=lazy)
             )
-        except LedgerUnavailable:
-            _without_daemon(daemon, mount)
+        except LedgerUnavailable as error:
+            if "waited_s" in error.details or not _ends_by_signal(process):
+                _without_daemon(daemon, mount)
             return
         ended = process.ends_within(STOP_TIMEOUT_S)
     there = top_at(daemon.mountpoint)
@@ -150,6 +151,15 @@ def _stop(daemon: MountFound, mount: Mount, *, lazy: bool) -> None:
         )
     # It could not unmount and left a dead mount. What stops this process too is then told.
     detach(daemon.mountpoint, lazy=lazy)
+
+
+def _ends_by_signal(process: Watched) -> bool:
+    """Nobody listens at its socket, which may have gone with a login session; SIGTERM ends it in order as well."""
+    try:
+        process.terminate()
+    except (ProcessLookupError, PermissionError):
+        return False
+    return process.ends_within(STOP_TIMEOUT_S)
 
 
 def _without_daemon(daemon: MountFound, mount: Mount) -> None:
