@@ -34,7 +34,7 @@ def run(command: Sequence[str]) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Failed(f"{command[0]} cannot be run: {error}") from error
     if done.returncode:
-        why = done.stderr.strip() or f"it ended with {done.returncode}"
+        why = " ".join(done.stderr.split()) or f"it ended with {done.returncode}"
         raise Failed(f"`{' '.join(command)}` failed: {why}")
     return done.stdout
 

@@ -61,6 +61,30 @@ def test_what_was_changed_by_hand_is_told_and_replaced(here: Any, place: tuple[s
     assert [file["done"] for file in again["files"]][:2] == ["replaced", "unchanged"]
 
 
+@pytest.mark.parametrize("verb", ["install", "status", "uninstall"])
+def test_a_root_that_is_none_is_refused(here: Any, tmp_path: Path, verb: str) -> None:
+    """Least of all does a variable without a value stand for the machine itself."""
+    (tmp_path / "file").touch()
+    for root in ("", str(tmp_path / "none"), str(tmp_path / "file")):
+        ran = here("service", verb, "--root", root, "--user", *COMMAND)
+        assert ran.code == 2, root
+        assert "is no directory" in ran.err
+    assert not (tmp_path / "none").exists()
+
+
+def test_what_cannot_be_written_or_read_is_named(here: Any, place: tuple[str, ...]) -> None:
+    files = json.loads(here("service", "install", *place, "--json").out)["files"]
+    path = Path(files[-1]["path"])
+    path.unlink()
+    path.mkdir()
+    for verb in ("install", "status", "uninstall"):
+        ran = here("service", verb, *place, "--json")
+        error = json.loads(ran.out)["error"]
+        assert (ran.code, error["exit_code"]) == (1, 1)
+        assert str(path) in error["message"]
+        assert "trace" not in ran.err
+
+
 def test_where_no_systemd_runs_for_a_user_it_says_what_is_done_and_what_is_left(
     here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

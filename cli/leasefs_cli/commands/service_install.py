@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from leasefs_cli.printing import say, say_json, tell
-from leasefs_cli.service_options import flavour_of, flavour_options
+from leasefs_cli.service_options import files_told, flavour_of, flavour_options
 from leasefs_cli.systemctl import Failed, run, systemctl
 from leasefs_cli.teaching import json_option, teaching_command
 from leasefs_cli.unit_files import LEDGER, TARGET, own_command, write
@@ -33,8 +33,9 @@ def command(user: bool, root: str | None, program: str | None, as_json: bool) ->
     """
     flavour = flavour_of(user=user, root=root)
     files = flavour.files(own_command(program, flavour))
-    done = {file.path: write(file) for file in files}
-    os.makedirs(flavour.mounts_dir, mode=0o700 if user else 0o755, exist_ok=True)
+    with files_told():
+        done = {file.path: write(file) for file in files}
+        os.makedirs(flavour.mounts_dir, mode=0o700 if user else 0o755, exist_ok=True)
     ran = [*_commands(flavour)]
     _carry_out(ran, user=user)
     if as_json:

@@ -6,7 +6,7 @@ from typing import Any
 
 from leasefs_cli.exit_codes import DONE, UNEXPECTED
 from leasefs_cli.printing import say, say_columns, say_json
-from leasefs_cli.service_options import flavour_of, flavour_options
+from leasefs_cli.service_options import files_told, flavour_of, flavour_options
 from leasefs_cli.systemctl import units
 from leasefs_cli.teaching import json_option, teaching_command
 from leasefs_cli.unit_files import own_command
@@ -34,7 +34,9 @@ def command(user: bool, root: str | None, program: str | None, as_json: bool) ->
     And how each unit does: what it says of itself, and how often it had to be restarted.
     """
     flavour = flavour_of(user=user, root=root, changes=False)
-    files = [(file.path, state) for file, state in flavour.states(own_command(program, flavour))]
+    with files_told():
+        states = flavour.states(own_command(program, flavour))
+        files = [(file.path, state) for file, state in states]
     loaded = [] if flavour.root else units(flavour)
     if as_json:
         rows = [{"path": path, "state": state} for path, state in files]

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from leasefs_cli.printing import say, say_json, tell
-from leasefs_cli.service_options import flavour_of, flavour_options
+from leasefs_cli.service_options import files_told, flavour_of, flavour_options
 from leasefs_cli.systemctl import run, systemctl, units
 from leasefs_cli.teaching import json_option, teaching_command
 from leasefs_cli.unit_files import LEDGER, TARGET
@@ -39,7 +39,7 @@ def command(user: bool, root: str | None, program: str | None, as_json: bool) ->
     for line in ran:
         run(line)
     for path in there:
-        with suppress(FileNotFoundError):
+        with files_told(), suppress(FileNotFoundError):
             os.unlink(path)
     if there and not flavour.root:
         ran.append(systemctl(flavour, "daemon-reload"))
