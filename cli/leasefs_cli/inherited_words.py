@@ -28,7 +28,9 @@ def inherited_lines(lease: api.Body) -> Iterator[str]:
             f"rescue {rescue['id']}: {_uncommitted(rescue)} of {rescue['agent']} {_was(rescue)} kept from here "
             f"(leasefs rescue show {rescue['id']})"
         )
-    yield from _more(len(inherits["rescues"]), "rescues", "leasefs rescue list")
+    # A ledger that tells all of them says no number.
+    count = inherits.get("rescues_count") or len(inherits["rescues"])
+    yield from _more(count, "rescues", "leasefs rescue list")
     for intent in inherits["uncommitted"][:_SHOWN]:
         yield f"uncommitted: {intent['agent']} changed {intent['path']} under {intent['lease']}"
     yield from _more(inherits["uncommitted_count"], "uncommitted paths", "leasefs intents")

@@ -68,8 +68,9 @@ class NoteAnswer(Struct, frozen=True):
 class Inherited(Struct, frozen=True):
     """What a holder finds on its ground (P9).
 
-    `note` is the newest of those that were handed over with the grant. `uncommitted` are the first of
-    `uncommitted_count` paths that other agents changed and have not committed, in any tree.
+    `note` is the newest of those that were handed over with the grant. `rescues` are the newest of `rescues_count`, with
+    names as far as there is room for them. `uncommitted` are the first of `uncommitted_count` paths that other agents
+    changed and have not committed, in any tree.
     """
 
     note: NoteAnswer | None = None
@@ -77,6 +78,7 @@ class Inherited(Struct, frozen=True):
     rescues: tuple[Rescue, ...] = ()
     uncommitted: tuple[Intent, ...] = ()
     uncommitted_count: int = 0
+    rescues_count: int = 0
 
 
 class LeaseAnswer(Struct, frozen=True):

@@ -12,13 +12,19 @@ from leasefs.core.answers import Inherited, NoteAnswer
 from leasefs.core.globs import globs_of
 from leasefs.core.intents import NAMES_KEPT, IntentState
 from leasefs.core.overlap import first_overlap
+from leasefs.core.records import replace
 from leasefs.core.uncommitted import lies_on
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from leasefs.core.globs import Glob
     from leasefs.core.records import Claim, HandOff, Intent, Lease, Rescue
     from leasefs.core.state import State
 
+RESCUES_TOLD = 50
+NAMES_TOLD_LENGTH = 64 * 1024
+"""Of all rescues' names together: each claim of the ground is answered with them, however many somebody reports."""
 
 _NOTHING = Inherited()
 
@@ -59,14 +65,24 @@ def inherited(state: State, lease: Lease, now_s: float) -> Inherited:
         return _NOTHING
     globs = globs_of(claim.globs)
     uncommitted = _uncommitted_of_others(state, claim, globs)
+    rescues = rescues_on(state, claim.territory, globs)
     notes = [_note_answer(note, now_s) for note in lease.inherited]
     return Inherited(
         note=notes[0] if notes else None,
         earlier_notes=tuple(notes[1:]),
-        rescues=tuple(rescues_on(state, claim.territory, globs)),
+        rescues=tuple(_in_short(rescues[:RESCUES_TOLD])),
         uncommitted=tuple(nsmallest(NAMES_KEPT, uncommitted, key=_place)),
         uncommitted_count=len(uncommitted),
+        rescues_count=len(rescues),
     )
+
+
+def _in_short(rescues: list[Rescue]) -> Iterator[Rescue]:
+    """Without names where there is no room for them; `paths` says how many there are."""
+    left = NAMES_TOLD_LENGTH
+    for rescue in rescues:
+        left -= sum(map(len, rescue.names))
+        yield rescue if left >= 0 else replace(rescue, names=())
 
 
 def _uncommitted_of_others(state: State, claim: Claim, globs: tuple[Glob, ...]) -> list[Intent]:

@@ -40,6 +40,7 @@ GRANTED: dict[str, Any] = {
         "rescues": [],
         "uncommitted": [],
         "uncommitted_count": 0,
+        "rescues_count": 0,
     },
 }
 WAITING: dict[str, Any] = {

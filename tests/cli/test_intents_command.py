@@ -217,6 +217,14 @@ def test_a_new_holder_is_told_what_lies_there(here: Any, ledger: FakeLedger) -> 
     assert said["inherits"] == INHERITS
 
 
+def test_rescues_that_are_not_told_one_by_one_are_counted(here: Any, ledger: FakeLedger) -> None:
+    several = {**INHERITS, "rescues": INHERITS["rescues"] * 6}
+    ledger.answers["POST /v1/leases"] = {**LEASE, "inherits": {**several, "rescues_count": 99}}
+    assert "94 more rescues: leasefs rescue list" in here("claim", "src/**").err
+    ledger.answers["POST /v1/leases"] = {**LEASE, "inherits": several}  # of a ledger that says none
+    assert "1 more rescues: leasefs rescue list" in here("claim", "src/**").err
+
+
 def test_nothing_is_said_of_clean_ground(here: Any, ledger: FakeLedger) -> None:
     clean = {**INHERITS, "note": None, "rescues": [], "uncommitted": [], "uncommitted_count": 0}
     ledger.answers["POST /v1/leases"] = {**LEASE, "inherits": clean}

@@ -130,6 +130,7 @@ class IntentsMachine(RuleBasedStateMachine):
         assert told.uncommitted_count == len(others)
         there = {id_ for id_, globs in self.rescues.items() if self.meet(globs, answer.globs)}
         assert {rescue.id for rescue in told.rescues} == there
+        assert told.rescues_count == len(there)
 
     @rule(data=st.data(), what=st.sampled_from(["end", "replace", "revoke", "restart", "wait"]))
     def trouble(self, data: st.DataObject, what: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from leasefs.core.answers import Inherited, LeaseAnswer
 from leasefs.core.commands import DropRescue, EndSession, ReportRescue, SetAdmission
+from leasefs.core.inheriting import NAMES_TOLD_LENGTH, RESCUES_TOLD
 from leasefs.core.intents import NAMES_KEPT, OnDirty, Outcome, Require
 from leasefs.core.records import Admission, Rescue
 
@@ -247,6 +248,24 @@ def test_a_long_heritage_is_told_in_short(ledger: LedgerDriver) -> None:
     second = told(ledger, ledger.claim("b", "**"))
     assert second.uncommitted_count == 200
     assert [one.path for one in second.uncommitted] == [f"x{n:03}" for n in range(NAMES_KEPT)]
+
+
+def test_rescues_without_number_are_told_in_short(ledger: LedgerDriver) -> None:
+    """Whoever reports them makes each later claim's answer longer, and there is no end to what may be reported."""
+    first = ledger.claim("a", "src/**")
+    names = tuple(f"src/{'n' * 200}{number:02}" for number in range(NAMES_KEPT))
+    for number in range(RESCUES_TOLD + 20):
+        rescue = rescue_of(first, *names, id_=f"r-{number:03}", wall_s=float(number), paths=50)
+        ledger.answered(ReportRescue("session-a", rescue, ()))
+    ledger.run(EndSession("session-a"))
+    second = told(ledger, ledger.claim("b", "src/x"))
+    assert second.rescues_count == RESCUES_TOLD + 20
+    newest = [f"r-{number:03}" for number in range(RESCUES_TOLD + 19, 19, -1)]
+    assert [one.id for one in second.rescues] == newest
+    assert second.rescues[0].names == names
+    assert second.rescues[-1].names == ()
+    assert sum(len(name) for one in second.rescues for name in one.names) <= NAMES_TOLD_LENGTH
+    assert {one.paths for one in second.rescues} == {50}
 
 
 def test_a_note_goes_to_the_next_holder_of_the_ground_once(ledger: LedgerDriver) -> None:
