@@ -30,7 +30,7 @@ def keep_while(
     if node is None or not last or node.orphan_fd >= 0:
         take()
         return node
-    fd = _pinned(tree, parent, name)
+    fd = _pinned(tree, parent, name, node)
     try:
         take()
     except BaseException:
@@ -41,11 +41,19 @@ def keep_while(
     return node
 
 
-def _pinned(tree: Tree, parent: Node, name: bytes) -> int:
+def _pinned(tree: Tree, parent: Node, name: bytes, node: Node) -> int:
+    """A descriptor of the node, or -1: by now somebody beneath may have put something else at its name.
+
+    The kernel would be told of that under the node's number, and answer EIO where it is of another kind.
+    """
     try:
         fd = os.open(name, _PIN, dir_fd=tree.lower.directory(parent))
-        return tree.lower.for_a_handle(fd)
+        fd = tree.lower.for_a_handle(fd)
     except OSError as error:
         if error.errno in NO_MORE:
             return -1  # whoever has it open goes on by that; removing is what helps most now
         raise
+    if tree.inodes.is_same(node, os.fstat(fd)):
+        return fd
+    os.close(fd)
+    return -1

@@ -102,8 +102,7 @@ def test_nobody_gets_an_input_output_error(pair: Pair) -> None:
         ]
     )
     assert found["ENOENT"] > 0
-    # One in some hundred thousand is left, and not explained yet (docs/SEMANTICS.md).
-    assert found["EIO"] <= 1 + found.total() // 100_000, found
+    assert found["EIO"] == 0, found
 
 
 def used_again(place: Path) -> int:
