@@ -171,12 +171,12 @@ class Inodes:
         return node
 
     def _may_be_another(self, node: Node, found: Stat) -> bool:
-        """Whether a file's number may be in use again: it had one other name, of which it has none now.
+        """Whether a file's number may be in use again: it had other names, or has lost them all, and has one now.
 
-        The kernel may still believe in that name, and must not serve there what has the number now. While
-        it is open here it is the same file, renamed by somebody else.
+        The kernel may still believe in the old ones, and must not serve there what has the number now. While
+        it is open here, or kept for what has no name, it is the same file, renamed by somebody else.
         """
-        if node.parent is None or node.is_dir:
+        if node.is_dir or node.orphan_fd >= 0:
             return False
         return found.st_nlink == 1 and not self.is_open(node)
 

@@ -198,8 +198,6 @@ def test_descriptors_held_for_who_tries_again_are_few(pair: Pair) -> None:
     assert pair.mount.report()["descriptors"] <= before + 20
 
 
-# One run in fifty of `status` sees an index that is too short: not explained yet.
-@pytest.mark.long
 @pytest.mark.parametrize("command", ["status", "commit -q --allow-empty -m x", "add ."])
 def test_git_always_finds_its_index(pair: Pair, command: str) -> None:
     place = command.split()[0]

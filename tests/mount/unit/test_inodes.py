@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,10 +92,31 @@ def test_a_number_that_is_found_at_another_name_alone_is_another_inode() -> None
     assert (inodes.paths(node), inodes.paths(other)) == ([], [b"b"])
 
 
-def test_what_is_open_was_renamed() -> None:
+def test_a_number_that_is_found_after_its_file_lost_its_name_is_another_inode() -> None:
+    """What is being written beside a file, to take its place, may have the number that the last one but one had."""
     inodes = table()
     node = told(inodes, inodes.root, b"a", Found(7))
+    inodes.lose_name(node, inodes.root, b"a")
+    other = told(inodes, inodes.root, b"new", Found(7))
+    assert (node.number, other.number) == (7, FIRST_SYNTHETIC)
+    assert (inodes.paths(node), inodes.paths(other)) == ([], [b"new"])
+
+
+@pytest.mark.parametrize("loses", [False, True])
+def test_what_is_open_was_renamed(loses: bool) -> None:
+    inodes = table()
+    node = told(inodes, inodes.root, b"a", Found(7))
+    if loses:
+        inodes.lose_name(node, inodes.root, b"a")
     inodes.is_open = lambda one: one is node
+    assert told(inodes, inodes.root, b"b", Found(7)) is node
+
+
+def test_what_is_kept_without_a_name_got_one_again() -> None:
+    inodes = table()
+    node = told(inodes, inodes.root, b"a", Found(7))
+    inodes.lose_name(node, inodes.root, b"a")
+    node.orphan_fd = 3
     assert told(inodes, inodes.root, b"b", Found(7)) is node
 
 
