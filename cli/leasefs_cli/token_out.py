@@ -56,15 +56,24 @@ def _in_new_file(path: str, token: IssuedToken) -> Iterator[None]:
             f"the token file {path} cannot be made: {error.strerror}; {hint}", path=path
         ) from error
     try:
-        with open(handle, "w", encoding="ascii") as file:
-            file.write(token.text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        _write(handle, token.text + "\n", path)
         yield
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(path)
         raise
+
+
+def _write(handle: int, text: str, path: str) -> None:
+    try:
+        with open(handle, "w", encoding="ascii") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise InvalidRequest(
+            f"the token file {path} cannot be written: {error.strerror}", path=path
+        ) from error
 
 
 def _close_stdout_to_others() -> None:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from leasefs.core.errors import InvalidRequest
 from leasefs.core.tokens import id_of
 from leasefs.testing.ledger_process import LedgerProcess
+from leasefs_cli import token_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,3 +193,8 @@ def test_in_a_mount_its_ledger_is_asked_directly(here: Any, tree: Path, ledger: 
     assert here("agent", "revoke", "ci").code == 0
     (call,) = ledger.sent("POST", "/v1/agents/ci/revoke")
     assert call.body == {"by": "ada"}
+
+
+def test_a_token_file_on_a_full_disk_is_told_as_that() -> None:
+    with pytest.raises(InvalidRequest, match="x.token cannot be written: No space left"):
+        token_out._write(os.open("/dev/full", os.O_WRONLY), "token\n", "x.token")

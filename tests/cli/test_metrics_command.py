@@ -163,3 +163,20 @@ def _listener(url: str) -> int:
     pid = listener_pid(url.removeprefix("unix:"))
     assert pid is not None
     return pid
+
+
+def test_what_is_no_file_is_written_to_and_never_replaced(installed: Any, tmp_path: Path) -> None:
+    """`--output /dev/stdout` by root would else put a file in the place of a device."""
+    pipe, link, target = (tmp_path / name for name in ("pipe", "link", "target"))
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        assert installed("metrics", "--output", str(pipe)).code == 0
+        assert reader.communicate(timeout=20)[0].startswith(b"# HELP")
+    assert pipe.is_fifo()
+    link.symlink_to(target)
+    for _ in range(2):
+        assert installed("metrics", "--output", str(link)).code == 0
+        assert target.read_text().startswith("# HELP")
+        assert link.is_symlink()
+    ran = installed("metrics", "--output", "/dev/stdout")
+    assert (ran.code, ran.out[:6]) == (0, "# HELP")

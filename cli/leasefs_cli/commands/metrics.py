@@ -69,17 +69,26 @@ def command(output: str | None, listen: str | None, as_json: bool) -> int:
 
 
 def _write(path: str, text: str) -> None:
-    """Through a draft beside it, whose name no collector takes for its own."""
-    directory, name = os.path.split(os.path.abspath(path))
     try:
-        fd, draft = tempfile.mkstemp(prefix=f".{name}.", dir=directory)
-        try:
-            with open(fd, "w", encoding="utf-8") as file:
-                file.write(text)
-                os.fchmod(file.fileno(), _FOR_ALL)
-            os.replace(draft, path)
-        except BaseException:
-            os.unlink(draft)
-            raise
+        if os.path.exists(path) and not os.path.isfile(path):
+            # A device or a pipe, such as /dev/stdout: never to be replaced by a file.
+            with open(path, "w", encoding="utf-8") as out:
+                out.write(text)
+        else:
+            _replace(os.path.realpath(path), text)  # a link stays one
     except OSError as error:
         raise InvalidRequest(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _replace(path: str, text: str) -> None:
+    """Through a draft beside it, whose name no collector takes for its own. Raises OSError."""
+    directory, name = os.path.split(path)
+    fd, draft = tempfile.mkstemp(prefix=f".{name}.", dir=directory)
+    try:
+        with open(fd, "w", encoding="utf-8") as file:
+            file.write(text)
+            os.fchmod(file.fileno(), _FOR_ALL)
+        os.replace(draft, path)
+    except BaseException:
+        os.unlink(draft)
+        raise
