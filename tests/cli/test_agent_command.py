@@ -196,5 +196,5 @@ def test_in_a_mount_its_ledger_is_asked_directly(here: Any, tree: Path, ledger: 
 
 
 def test_a_token_file_on_a_full_disk_is_told_as_that() -> None:
-    with pytest.raises(InvalidRequest, match="x.token cannot be written: No space left"):
+    with pytest.raises(InvalidRequest, match=r"x\.token cannot be written: No space left"):
         token_out._write(os.open("/dev/full", os.O_WRONLY), "token\n", "x.token")

@@ -169,10 +169,12 @@ def test_what_is_no_file_is_written_to_and_never_replaced(installed: Any, tmp_pa
     """`--output /dev/stdout` by root would else put a file in the place of a device."""
     pipe, link, target = (tmp_path / name for name in ("pipe", "link", "target"))
     os.mkfifo(pipe)
-    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+    with target.open("wb") as out, subprocess.Popen(["cat", pipe], stdout=out) as reader:
         assert installed("metrics", "--output", str(pipe)).code == 0
-        assert reader.communicate(timeout=20)[0].startswith(b"# HELP")
+        assert reader.wait(timeout=20) == 0
+    assert target.read_text().startswith("# HELP")
     assert pipe.is_fifo()
+    target.unlink()
     link.symlink_to(target)
     for _ in range(2):
         assert installed("metrics", "--output", str(link)).code == 0
