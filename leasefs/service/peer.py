@@ -81,6 +81,8 @@ class LedgerProtocol(HttpToolsProtocol):
         self._in_head = True
         self._flooded = False
         self._passed_over_bytes = 0
+        self._bodiless_bytes = 0
+        self._has_body = False
         self._arrival_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -109,14 +111,19 @@ class LedgerProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Count the head's bytes, and time what has not arrived whole."""
+        """Count the bytes that are no body, and time what has not arrived whole."""
         self._head_bytes += len(data)
+        self._has_body = False
         super().data_received(data)
         if self.transport.is_closing():
             return
+        if self._arriving and not self._in_head and not self._has_body:
+            self._bodiless_bytes += len(data)
         if self._in_head and self._arriving and self._head_bytes > HEAD_LIMIT_BYTES:
             too_long = f"the request's head is longer than {HEAD_LIMIT_BYTES} bytes"
             self._refuse(HttpProblem(431, "invalid", too_long))
+        elif self._bodiless_bytes > HEAD_LIMIT_BYTES:
+            self._end_of_no_body()
         elif self._arriving:
             self._watch_arrival()
         else:
@@ -127,8 +134,13 @@ class LedgerProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= MOST_PIPELINED:
             self._flooded = True
             raise PipelineFull  # ends the parsing of what has come
-        self._arriving = self._in_head = True
+        self._arriving = self._in_head = self._has_body = True
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header. What follows a body is none (RFC 9110, 6.5.1): who asks is known by then, and it would be kept."""
+        if self._in_head:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Its head is here."""
@@ -137,6 +149,8 @@ class LedgerProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """A part of the body. What comes after a refusal is passed over, so that its sender hears it; but not for ever."""
+        self._has_body = True
+        self._bodiless_bytes = 0
         if self._is_answered():
             self._passed_over_bytes += len(body)
             if self._passed_over_bytes > BATCH_BODY_BYTES:
@@ -146,7 +160,7 @@ class LedgerProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """All of it is here."""
         self._arriving = False
-        self._head_bytes = self._passed_over_bytes = 0
+        self._head_bytes = self._passed_over_bytes = self._bodiless_bytes = 0
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -182,6 +196,14 @@ class LedgerProtocol(HttpToolsProtocol):
         self.transport.write(b"HTTP/1.1 %b\r\n%b\r\n%b" % (status, head, answer.body))
         self.transport.close()
         self._stalling.watch()
+
+    def _end_of_no_body(self) -> None:
+        """A trailer, or what is said of a chunk, that does not end: the parser keeps all of it."""
+        if self._is_answered():
+            self.transport.close()
+            return
+        too_long = f"more than {HEAD_LIMIT_BYTES} bytes of trailers, or about a chunk"
+        self._refuse(HttpProblem(431, "invalid", too_long))
 
     def _is_answered(self) -> bool:
         """Whether the request that is arriving got its answer already."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
+MIB = 1 << 20
 MOST_KIB = 64 * 1024
 NO_LIMITS = ("--limit", "requests=0")
 
@@ -65,6 +66,34 @@ def test_nothing_is_smuggled_past_a_request(
         answers = until_eof(connection)
     assert b"HTTP/1.1 5" not in answers
     assert ledger.ask("GET", "/v1/status").json["seq"] == seq, answers
+
+
+# What may go on for ever though it is no body; and a piece of what goes on.
+NO_BODY = {
+    "many trailers": (b"0\r\n", b"ab: cd\r\n"),
+    "a long trailer": (b"0\r\nX: ", b"x"),
+    "much about a chunk": (b"1;", b"x"),
+}
+
+
+@pytest.mark.parametrize(("first", "more"), NO_BODY.values(), ids=NO_BODY.keys())
+def test_what_is_no_body_is_bounded_as_the_head_is(
+    served: Served, first: bytes, more: bytes
+) -> None:
+    """The parser keeps it, twenty times its size as many lines, and copies a long one again and again."""
+    with served.bounded(MOST_KIB), served.connect() as connection:
+        connection.sendall(get("/healthz", "Transfer-Encoding: chunked") + first)
+        with pytest.raises(ConnectionError):
+            connection.sendall(more * (32 * MIB // len(more)))
+
+
+def test_trailers_that_are_short_are_passed_over(ledger: LedgerProcess) -> None:
+    asked = get("/v1/status", "Transfer-Encoding: chunked")
+    trailers = b"0\r\n" + b"Authorization: Bearer x\r\n" * 100 + b"\r\n"
+    with ledger.raw() as connection:
+        connection.sendall((asked + trailers) * 2)
+        connection.sendall(get("/v1/status", "Connection: close"))
+        assert until_eof(connection).count(b"HTTP/1.1 200") == 3
 
 
 # What a server could think worth a line of its log.
