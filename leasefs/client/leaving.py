@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_TOLD_WITHIN_S = 10.0
+
 
 class Leaving:
     """Ends leases of one session: first nothing is written under them any more, then the ledger is told."""
@@ -41,6 +43,8 @@ class Leaving:
         self.before: Callable[[str], Awaitable[None]] | None = None
         self._untold: dict[str, api.Call] = {}
         self._stays: dict[str, None] = {}
+        # Of what is given back and may not have reached the ledger; set when it has.
+        self._told: dict[str, trio.Event] = {}
         self._settling = Settling(self._tell_and_ask, "what became of leases that were given back")
         self._leaving, self._to_leave = trio.open_memory_channel[str](math.inf)
 
@@ -54,6 +58,7 @@ class Leaving:
         # Also of a claim that waits: the news of its grant may come after the grant of the next one.
         was_held, known = self._trust.lease(lease_id) is not None, self._trust.why_ended(lease_id)
         self._trust.lost(lease_id, "released")
+        self._told.setdefault(lease_id, trio.Event())
         try:
             return await self._send(call)
         except LedgerUnavailable as error:
@@ -69,6 +74,23 @@ class Leaving:
                 self._stays[lease_id] = None
                 self._settling.wake()
             raise
+        finally:
+            if lease_id not in self._untold:
+                self._is_told(lease_id)
+
+    async def reached_ledger(self, lease_id: str) -> bool:
+        """Wait until the ledger has heard of a release that is on its way; False if none is, or that takes long."""
+        told = self._told.get(lease_id)
+        if told is None:
+            return False
+        with trio.move_on_after(_TOLD_WITHIN_S):
+            await told.wait()
+        return told.is_set()
+
+    def _is_told(self, lease_id: str) -> None:
+        told = self._told.pop(lease_id, None)
+        if told is not None:
+            told.set()
 
     async def tell(self) -> None:
         """Tell the ledger of the leases that were given back while it was away."""
@@ -84,6 +106,7 @@ class Leaving:
             except LeasefsError as error:
                 log.info("%s needs no release any more: %s", lease_id, error.message)
             self._untold.pop(lease_id, None)
+            self._is_told(lease_id)
 
     def heard_revoked(self, lease_id: str) -> None:
         """Of our own event; the lease is not trusted any more."""

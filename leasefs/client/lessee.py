@@ -230,7 +230,11 @@ class Lessee:
             answer = await self._send(call)
             if answer["state"] == "waiting":
                 self._adopting.waits(answer["lease"], sent_s)
-            return await self._adopting.settled(answer, sent_s)
+            settled = await self._adopting.settled(answer, sent_s)
+        # What is held is renewed by claiming it again, also if it is on its way back.
+        if settled["state"] == "ended" and await self._leaving.reached_ledger(settled["lease"]):
+            return await self.claim(call)
+        return settled
 
     async def claim_together(self, calls: Sequence[api.Call]) -> list[api.Body | LeasefsError]:
         """Send many at once, each decided on its own; what is refused stands in its place.
@@ -291,13 +295,7 @@ class Lessee:
             LeasefsError: what the ledger refused.
         """
         call = api.release(
-            lease_id,
-            key=key,
-            require=require,
-            dirty=dirty,
-            note=note,
-            commit=commit,
-            again=again,
+            lease_id, key=key, require=require, dirty=dirty, note=note, commit=commit, again=again
         )
         return await self._leaving.release(lease_id, call)
 

@@ -44,6 +44,7 @@ KINDS = st.sampled_from(
         *("delegate",) * 8,
         *("release",) * 4,
         *("wait",) * 5,
+        *("withdraw", "ask"),
         *("claim", "downgrade", "upgrade", "revoke", "use", "use"),
         *("travel", "travel", "lose", "lose", "away", "back", "streams", "restart"),
     )
@@ -149,6 +150,22 @@ class World:
         if found := self.some(one):
             self._soon(functools.partial(found[0].release, found[1].lease_id, self._key()))
 
+    def _known(self, number: int) -> tuple[Lessee, str] | None:
+        """What some session has or waits for, as the ledger has it: it may not have heard of it yet."""
+        of = {lessee.session: lessee for lessee in self.lessees}
+        waiting, leases = self.ledger.state.waiters, self.ledger.state.leases
+        claims = [*waiting.values(), *(lease.claim for lease in leases.values())]
+        known = sorted((claim.claimed_seq, of[claim.session], claim.id) for claim in claims)
+        return known[number % len(known)][1:] if known else None
+
+    def withdraw(self, one: int, other: int, third: int) -> None:
+        if found := self._known(one):
+            self._soon(functools.partial(found[0].release, found[1], self._key()))
+
+    def ask(self, one: int, other: int, third: int) -> None:
+        if found := self._known(one):
+            self._soon(functools.partial(found[0].waited, found[1], 5.0 * third))
+
     def downgrade(self, one: int, other: int, third: int) -> None:
         if found := self.some(one, Mode.EXCLUSIVE):
             ask = found[0].downgrades.downgrade
@@ -178,7 +195,7 @@ class World:
         self.ledger.answer_takes_s = times_s[other % 4]
 
     def lose(self, one: int, other: int, third: int) -> None:
-        self.ledger.lose_answers = 1 + one % 3
+        self.ledger.lose_answers, self.ledger.lose_requests = 1 + one % 3, one // 4
         self.ledger.lose_to = ("/delegate", "/downgrade", "/delegate", "")[other % 4]
 
     def away(self, one: int, other: int, third: int) -> None:
@@ -196,15 +213,25 @@ class World:
 
     def well_again(self) -> None:
         self.ledger.away = self.ledger.streams_away = False
-        self.ledger.lose_answers = 0
+        self.ledger.lose_answers = self.ledger.lose_requests = 0
         self.ledger.request_takes_s = self.ledger.answer_takes_s = 0.0
         self.ledger.cut_streams()
 
     def is_settled(self) -> None:
-        """What is carved out of each view is what the ledger has delegated out of that session's leases."""
+        """What is carved out of each view is what the ledger has delegated out of that session's leases; none is held for nobody."""
         state = self.ledger.state
         for lessee in self.lessees:
             held = {lease.lease_id for lease in lessee.view.leases}
+            unknown = (
+                [
+                    state.leases[id_]
+                    for id_ in state.of_session[lessee.session]
+                    if id_ in state.leases and id_ not in held
+                ]
+                if lessee.session in state.of_session
+                else []
+            )
+            assert all(lease.lapsed(self.ledger.clock.now_s()) for lease in unknown), unknown
             given = {
                 (child.claim.parent, child.id)
                 for child in state.leases.values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -172,3 +173,30 @@ async def test_delegations_that_are_heard_of_while_they_are_asked_for_again(
 async def _delegate_in_vain(giver: Lessee, whole: str, part: str) -> None:
     with pytest.raises(LedgerUnavailable):
         await giver.delegations.delegate(whole, part, {"globs": [part], "to": "agent-08"})
+
+
+@on_mock_clock
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_a_claim_that_overtakes_the_release_of_the_same_ground_is_a_new_one(
+    ledger: CoreLedger, lessee_of: OpenLessee, *, is_lost: bool
+) -> None:
+    """What it finds held is about to end."""
+    async with lessee_of() as lessee, trio.open_nursery() as nursery:
+        former = await claim(lessee, "a", ttl_s=600)
+        if is_lost:
+            ledger.lose_requests, ledger.lose_to = 1, former
+        ledger.request_takes_s = 1.0
+        nursery.start_soon(_release, lessee, former)
+        await trio.sleep(0.5)
+        ledger.request_takes_s = 0.0
+        latter = await claim(lessee, "a", ttl_s=600)
+        if is_lost:  # the mount cannot know yet whether it was heard of
+            await trio.sleep(15)
+            latter = await claim(lessee, "a", ttl_s=600)
+        assert held(lessee) == [latter] == list(ledger.state.leases)
+        assert latter != former
+
+
+async def _release(lessee: Lessee, lease_id: str) -> None:
+    with contextlib.suppress(LedgerUnavailable):
+        await lessee.release(lease_id, "the-release")
