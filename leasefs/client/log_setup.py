@@ -15,6 +15,7 @@ from leasefs.client import config
 from leasefs.client.log_journal import JournalHandler, stderr_is_the_journal
 from leasefs.client.log_limits import FloodLimit
 from leasefs.client.log_lines import JsonLines, TextLines
+from leasefs.client.log_stream import PatientLines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +45,6 @@ def _handler(name: str, about: Mapping[str, str], how: str) -> logging.Handler:
     if how == AUTO and stderr_is_the_journal():
         with suppress(OSError):  # somebody else reads it in the journal's place
             return JournalHandler(name, about)
-    lines = logging.StreamHandler(sys.stderr)
+    lines = PatientLines(sys.stderr)
     lines.setFormatter(JsonLines(about) if how == JSON else TextLines(about))
     return lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import select
 import signal
@@ -316,3 +317,15 @@ def _until_eof(connection: Any) -> Any:
 def _pipe_to_eof(fd: int) -> Any:
     with open(fd, "rb") as pipe:
         return pipe.read()
+
+
+def test_a_ledger_whose_messages_nobody_reads_serves_on_and_stops(tmp_path: Path) -> None:
+    """A pipe that is full must not hold up the loop that answers everybody."""
+    tmp_path.chmod(0o700)
+    with LedgerProcess(str(tmp_path), store=":memory:") as ledger:
+        assert ledger.process.stderr is not None
+        fcntl.fcntl(ledger.process.stderr.fileno(), fcntl.F_SETPIPE_SZ, 4096)
+        for number in range(45):
+            ledger.open_session(f"S{number:024x}", f"{number}".rjust(60, "a"))
+        assert ledger.ask("GET", "/v1/leases").status == 200
+        assert ledger.stop() == 0
