@@ -167,4 +167,6 @@ def _last_line_of_log() -> str:
     except OSError as error:
         return f"no log at {path} ({error.strerror})"
     said = [line.strip() for line in lines if line.strip()]
+    if not os.statvfs(path).f_bavail:
+        return f"there is no room left on the file system of {path}"
     return f"{said[-1] if said else 'it said nothing'} (log: {path})"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from leasefs.client import api, names, paths
 from leasefs.client.ids import Credentials, new_credentials
 from leasefs.client.whole_file import write_whole
-from leasefs.core.errors import Denied
+from leasefs.core.errors import Denied, LedgerUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,9 +37,27 @@ def shell_session(
 ) -> ShellSession:
     """The stored session of `agent` in `territory` with this ledger, opened first if there is none.
 
-    `link` is given its credentials. Raises what opening a session raises, AgentBusy above all.
+    `link` is given its credentials. Raises what opening a session raises, AgentBusy above all; and LedgerUnavailable
+    where nothing can be stored.
     """
     path = _path(agent, territory, link.address.url)
+    with _storing(path):
+        return _stored_or_opened(link, path, agent, harness, territory, replace=replace)
+
+
+@contextlib.contextmanager
+def _storing(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:  # a full or read-only disk
+        raise LedgerUnavailable(
+            f"a session cannot be stored: {error.filename or path}: {error.strerror}; `leasefs doctor` says more"
+        ) from error
+
+
+def _stored_or_opened(
+    link: Link, path: str, agent: str, harness: str, territory: str, *, replace: bool
+) -> ShellSession:
     _use(path)
     with _alone(path):
         stored = _load(path)
@@ -67,9 +85,14 @@ def _alone(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone_with(session: ShellSession) -> Iterator[bool]:
-    """Whether no other command uses the session; if so, one that would begin to waits until the end."""
+    """Whether no other command uses the session; if so, one that would begin to waits until the end.
+
+    Raises:
+        LedgerUnavailable: where nothing can be stored that is not known.
+    """
     path = _path(session.agent, session.territory, session.ledger)
-    use = _used[path] if path in _used else _opened(path)
+    with _storing(path):
+        use = _used[path] if path in _used else _opened(path)
     try:
         fcntl.flock(use, fcntl.LOCK_EX | fcntl.LOCK_NB)
         alone = True

@@ -60,6 +60,25 @@ def test_release_all_goes_on_after_a_failure(here: Any, ledger: FakeLedger) -> N
     assert said["failed"][0]["lease"] == "L7"
 
 
+@pytest.mark.parametrize("released", [True, False])
+def test_a_ledger_that_goes_away_after_a_release_leaves_one_answer(
+    here: Any, ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch, released: bool
+) -> None:
+    """What became of the leases is the answer; that a shell's session could not be ended does not change it."""
+
+    def away(place: object) -> None:
+        raise errors.LedgerUnavailable("away")
+
+    monkeypatch.setattr("leasefs_cli.commands.release.forget_empty_shell", away)
+    if not released:
+        ledger.answers["DELETE /v1/leases/L7"] = errors.LedgerUnavailable("away")
+    ran = here("release", "L7", "--json")
+    said = json.loads(ran.out)
+    assert ran.code == (0 if released else 7)
+    assert bool(said["released"]) is released
+    assert ran.err.count("away") == 1
+
+
 def test_force_is_by_id_and_as_operator(here: Any, ledger: FakeLedger) -> None:
     assert here("release", "--force", "docs/**").code == 5
     ledger.answers["POST /v1/leases/L3/revoke"] = {**OTHER, "state": "revoked"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasefs.client import api, paths
+from leasefs.client import api, embedded, paths
 from leasefs.client.blocking import Link
 from leasefs.client.embedded import ensure_ledger, ledger_link
 from leasefs.client.ids import new_key
@@ -111,6 +111,16 @@ def test_a_file_of_its_own_that_cannot_be_written_is_named(
     assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
+def test_a_disk_without_room_for_the_last_words_is_named(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open(paths.ledger_log(), "w") as log:
+        log.write("what an earlier one said\n")
+    full = [0] * 10
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(full))
+    assert embedded._last_line_of_log().startswith("there is no room left")
+
+
 def test_a_frozen_starter_does_not_block_the_others_for_ever(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +185,19 @@ def test_a_shell_keeps_its_session_from_command_to_command(world: World) -> None
     assert stored.stat().st_mode & 0o777 == 0o600
     assert stored_sessions() == [first]
     assert first.credentials.secret not in repr(first)
+
+
+def test_a_session_that_cannot_be_stored_is_told_as_that(world: World) -> None:
+    """As on a disk that is full or read-only, with the ledger on another one."""
+    session = shell_session(ledger_link(), agent="ann", harness="h", territory="t")
+    use, lock = (next(Path(paths.sessions_dir()).glob(pattern)) for pattern in ("*.use", "*.lock"))
+    for file in (lock, use):
+        file.unlink()
+        file.mkdir()
+    with pytest.raises(LedgerUnavailable, match="cannot be stored") as refused:
+        shell_session(ledger_link(), agent="ann", harness="h", territory="t")
+    assert str(lock) in refused.value.message
+    end_shell_session(ledger_link(), session)
 
 
 def test_a_session_that_the_ledger_forgot_is_opened_anew(world: World) -> None:

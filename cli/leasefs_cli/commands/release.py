@@ -8,7 +8,7 @@ import click
 
 from leasefs.client import api
 from leasefs.client.ids import new_key
-from leasefs.core.errors import InvalidRequest, LeasefsError, UnknownLease
+from leasefs.core.errors import InvalidRequest, LeasefsError, LedgerUnavailable, UnknownLease
 from leasefs_cli.durations import in_words
 from leasefs_cli.exit_codes import DONE, exit_code_of
 from leasefs_cli.operating import operator_here
@@ -130,7 +130,12 @@ def command(
     code = _each(ids, release, as_json=as_json)
     if not ids and not as_json:
         tell("nothing is held, so there was nothing to release")
-    forget_empty_shell(place)
+    try:
+        forget_empty_shell(place)
+    except LedgerUnavailable as error:
+        # What became of the leases is said already; the name is free once the session has been silent.
+        if code == DONE:
+            tell(f"{place.agent}'s session was not ended: {error.message}")
     return code
 
 
