@@ -203,8 +203,7 @@ def _place(draft: Draft, wanted: Claim, found: Obstacles, key: str, request: str
         eta_s = expected.eta_s if expected else None
         told = found.told(wanted, draft.now_s)
         behind = tuple(blocker.id for blocker in told if blocker.id)
-        ahead = tuple(dict.fromkeys(blocker.session for blocker in told if blocker.id))
-        trial.emit(Queued(wanted, behind, key, request, eta_s, ahead))
+        trial.emit(Queued(wanted, behind, key, request, eta_s, found.before.sessions()))
         recall_for(trial, wanted)
     else:
         take(trial, wanted, key, request, lapsed=found.before.lapsed)

@@ -87,8 +87,8 @@ class Granted(Event, frozen=True, tag="granted"):
 class Queued(Event, frozen=True, tag="queued"):
     """The claim waits; `behind` are the ids of the first leases and claims it waits for.
 
-    `ahead` are the sessions that these are of. `eta_s` is the estimate that its maker was given, so that it can be
-    compared with the grant; None: unknown.
+    `ahead` are the sessions of all holders in its way, and of the first waiters. `eta_s` is the estimate that its maker
+    was given, so that it can be compared with the grant; None: unknown.
     """
 
     claim: Claim

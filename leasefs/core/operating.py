@@ -121,9 +121,7 @@ def freeze(draft: Draft, command: Freeze) -> Decision:
     )
     found = standing(draft.state, wanted, draft.now_s)
     if found or admission.closed(draft.state, draft.now_s):
-        told = found.told(draft.now_s)
-        ahead = tuple(dict.fromkeys(one.session for one in told))
-        draft.emit(Queued(wanted, tuple(one.id for one in told), ahead=ahead))
+        draft.emit(Queued(wanted, found.ids(), ahead=found.sessions()))
         recall_for(draft, wanted)
     else:
         take(draft, wanted)

@@ -149,6 +149,13 @@ class Standing:
         first = (one for line in self.lines for one in line.waiters[:most])
         return (*found, *(one.id for one in nsmallest(most - len(found), first, key=rank)))
 
+    def sessions(self) -> tuple[str, ...]:
+        """Whose they are: of all holders, each of whom can make way, and of the first earlier waiters."""
+        holders = [lease.claim.session for lease, _ in self.leases]
+        first = (one for line in self.lines for one in line.waiters[:BLOCKERS_SHOWN])
+        waiters = [one.session for one in nsmallest(BLOCKERS_SHOWN, first, key=rank)]
+        return tuple(dict.fromkeys((*holders, *waiters)))
+
     def told(self, now_s: float, most: int = BLOCKERS_SHOWN) -> tuple[Blocker, ...]:
         """The first of them: holders, then earlier waiters in their order."""
         found = [_holder(lease, met, now_s) for lease, met in self.leases[:most]]

@@ -230,9 +230,8 @@ def come_back(draft: Draft, lease: Lease, *, wished: bool = False) -> None:
 
 
 def _queued(state: State, claim: Claim, now_s: float) -> Queued:
-    before = standing(state, claim, now_s).told(now_s)
-    sessions = tuple(dict.fromkeys(one.session for one in before))
-    return Queued(claim, tuple(one.id for one in before), ahead=sessions)
+    before = standing(state, claim, now_s)
+    return Queued(claim, before.ids(), ahead=before.sessions())
 
 
 def _again(state: State, lease: Lease, now_s: float, seq: int) -> Claim:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import trio
 
+from leasefs.client import api
 from leasefs.core import commands as cmd
+from leasefs.core.answers import BLOCKERS_SHOWN
 from leasefs.core.policy import Reason
 from leasefs.mount.gate import Unobtained
 from leasefs.mount.unleased_leases import HURRY_S
@@ -265,3 +269,16 @@ async def test_a_lost_request_while_others_wait_in_a_ring_is_made_again(
         monkeypatch.setattr(bo.leases, "let_idle_go", and_break)
         assert (await refused(bo, b"a")).reason is Reason.DEADLOCK
         nursery.cancel_scope.cancel()
+
+
+@on_mock_clock
+async def test_whoever_is_in_the_way_hears_of_it_however_many_they_are(ledger: CoreLedger) -> None:
+    async with contextlib.AsyncExitStack() as mounts:
+        for number in range(2 * BLOCKERS_SHOWN):
+            mount = writer(ledger, f"agent-{number}", idle_s=600.0, ttl_s=600.0)
+            holder = await mounts.enter_async_context(mount)
+            await holder.write(b"d/%d" % number)
+        last = await mounts.enter_async_context(writer(ledger, "last"))
+        await last.lessee.claim(api.claim(["d/**"], key="all", wait=True))
+        await trio.sleep(SOON_S)
+        assert last.holds(b"d/0")
