@@ -127,3 +127,18 @@ def test_a_ledger_that_hangs(installed: Any, tmp_path: Path) -> None:
     assert not said["ok"]
     assert not {"holders", "rescues", "clock"} & set(found)
     assert found["log"]["level"] == "ok"
+
+
+@pytest.mark.slow
+def test_a_ledger_that_answers_and_can_change_nothing(installed: Any, tmp_path: Path) -> None:
+    ensure_ledger()
+    pid = listener_pid(paths.ledger_socket())
+    assert pid is not None
+    try:
+        os.rename(paths.store_dir(), tmp_path / "moved")
+        said = json.loads(installed("doctor", "--json", cwd=tmp_path).out)
+    finally:
+        os.kill(pid, signal.SIGTERM)
+    found = {one["check"]: one for one in said["findings"]}
+    assert found["ledger"]["level"] == "fail"
+    assert "answers, but" in found["ledger"]["found"]

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+_HEALTH = api.Call("GET", "/healthz")
+
+
 def ledger_findings() -> Iterator[Finding]:
     """All checks of this file."""
     yield directory("runtime directory", paths.runtime_dir)
@@ -84,9 +87,19 @@ def ledger() -> Finding:
             f"{url} is leasefs {said['version']}, this is {__version__}",
             "`leasefs ledger stop`; the next command starts the new one",
         )
-    return Finding(
+    return _health(url) or Finding(
         OK, "ledger", f"{url}, {said['leases']} leases, {said['live_sessions']} live sessions"
     )
+
+
+def _health(url: str) -> Finding | None:
+    """To answer is not enough: what it is asked to change has to get into its log."""
+    try:
+        Link(url, timeout_s=5.0).text(_HEALTH)
+    except LeasefsError as error:
+        advice = "see to its disk, on its machine (df, dmesg); `leasefs doctor` there says more"
+        return Finding(FAIL, "ledger", f"{url} answers, but {error.message}", advice)
+    return None
 
 
 def nobody_listens(url: str) -> bool:
