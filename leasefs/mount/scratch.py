@@ -214,14 +214,18 @@ class GitGround:
     def _confirm_ignores(self, directory: bytes) -> None:
         """Raises `Wanting` if an ignore file above `directory` is not the one that was read."""
         now_s = self._now_s()
-        for above in _with_ancestors(directory):
-            known = self._ignores.get(above)
-            if known is None or now_s - known[0] < _TRUSTED_FOR_S:
-                continue
-            if self._stamp(above) != known[1]:
+        old = {
+            above: known[1]
+            for above in _with_ancestors(directory)
+            if (known := self._ignores.get(above)) is not None
+            and now_s - known[0] >= _TRUSTED_FOR_S
+        }
+        stamps = _stamps(self._root_fd, next(iter(old))) if old else {}
+        for above, stamp in old.items():
+            if stamps[above] != stamp:
                 self.changed(above + b"/.gitignore" if above else b".gitignore")
                 raise Wanting(lambda: self._prepare(directory))
-            self._ignores[above] = (now_s, known[1])
+            self._ignores[above] = (now_s, stamp)
 
     def _try_again(self) -> None:
         """The index could not be read; perhaps it can by now. Raises `Wanting`."""
@@ -245,19 +249,6 @@ class GitGround:
     def _just_read(self) -> bool:
         task, until_s = self._read_for
         return self._now_s() < until_s and task is trio.lowlevel.current_task()
-
-    def _stamp(self, directory: bytes) -> Stamp:
-        try:
-            fd = open_directory(self._root_fd, directory)
-        except OSError:
-            return None
-        try:
-            found = os.stat(b".gitignore", dir_fd=fd, follow_symlinks=False)
-        except OSError:
-            return None
-        finally:
-            os.close(fd)
-        return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
     # -- reading, in worker threads ------------------------------------------------------------
 
@@ -319,7 +310,7 @@ class GitGround:
 
     def _read_rules(self, rules: IgnoreRules, directory: bytes) -> dict[bytes, Stamp]:
         # Stamps first: a file that changes in between is then noticed, not missed.
-        stamps = {above: self._stamp(above) for above in _with_ancestors(directory)}
+        stamps = _stamps(self._root_fd, directory)
         rules.prepare(directory)
         return stamps
 
@@ -329,3 +320,30 @@ def _with_ancestors(directory: bytes) -> Iterator[bytes]:
     while directory:
         directory = directory.rpartition(b"/")[0]
         yield directory
+
+
+def _stamps(root_fd: int, directory: bytes) -> dict[bytes, Stamp]:
+    """Of the ignore files in a directory and above it, in one descent: paths may be a thousand directories deep."""
+    stamps: dict[bytes, Stamp] = dict.fromkeys(_with_ancestors(directory))
+    fd = None
+    try:
+        for above in reversed(list(stamps)):
+            below = open_directory(root_fd if fd is None else fd, above.rpartition(b"/")[2])
+            if fd is not None:
+                os.close(fd)
+            fd = below
+            stamps[above] = _stamp(fd)
+    except OSError:
+        pass  # what cannot be reached has none
+    finally:
+        if fd is not None:
+            os.close(fd)
+    return stamps
+
+
+def _stamp(directory_fd: int) -> Stamp:
+    try:
+        found = os.stat(b".gitignore", dir_fd=directory_fd, follow_symlinks=False)
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
