@@ -49,13 +49,13 @@ def expression(pattern: bytes) -> str | None:
     end = r"\x00\z" if directory_only else r"\x00?\z"
     try:
         if b"/" not in glob:
-            return f"(?:^|/){_body(glob)}{end}" if glob else None
-        return f"^{_body(glob.removeprefix(b'/'))}{end}"
+            return f"(?:^|/){_body(glob, is_path=False)}{end}" if glob else None
+        return f"^{_body(glob.removeprefix(b'/'), is_path=True)}{end}"
     except _NeverMatches:
         return None
 
 
-def _body(glob: bytes) -> str:
+def _body(glob: bytes, *, is_path: bool) -> str:
     # dir.c compares the part before the first special character itself and gives wildmatch the rest, so that a `**`
     # there counts as the start of the pattern: `a**/b` matches `ab` and `ax/y/b`.
     start = next((at for at, byte in enumerate(glob) if byte in _SPECIAL), len(glob))
@@ -63,7 +63,7 @@ def _body(glob: bytes) -> str:
     at = start
     while at < len(glob):
         if glob[at] == ord("*"):
-            part, at = _stars(glob, at, start)
+            part, at = _stars(glob, at, start, is_path=is_path)
         elif glob[at] == ord("?"):
             part, at = _SEGMENT, at + 1
         elif glob[at] == ord("["):
@@ -75,13 +75,14 @@ def _body(glob: bytes) -> str:
     return "".join(parts)
 
 
-def _stars(glob: bytes, at: int, start: int) -> tuple[str, int]:
+def _stars(glob: bytes, at: int, start: int, *, is_path: bool) -> tuple[str, int]:
+    """`is_path`: the pattern had a slash, be it only the one at its begin that is cut off (`/**`)."""
     end = at
     while end < len(glob) and glob[end] == ord("*"):
         end += 1
     opened = at == start or glob[at - 1] == ord("/")
     closed = end == len(glob) or glob[end:].startswith((b"/", b"\\/"))
-    if end - at == 1 or b"/" not in glob or not (opened and closed):
+    if end - at == 1 or not (is_path and opened and closed):
         return f"{_SEGMENT}*", end
     if glob[end : end + 1] == b"/":
         return f"(?:{_ANY}*/)?", end + 1

@@ -114,6 +114,9 @@ def _compare(tree: GitTree, rules: dict[bytes, bytes], tracked: list[bytes]) -> 
 @example(rules={b".gitignore": b"\xef\xbb\xbfa/\n!a\n"}, tracked=[])
 @example(rules={b".gitignore": b"a/\n", b"a/.gitignore": b"!*\n"}, tracked=[])
 @example(rules={b"global": b"*\n", b".git/info/exclude": b"!a\n!a/b\n"}, tracked=[])
+@example(rules={b".gitignore": b"a\n!/**\n"}, tracked=[])
+@example(rules={b".gitignore": b"/**/\n", b"a/.gitignore": b"!/***\n"}, tracked=[])
+@example(rules={b".gitignore": b"**\n!**/\n"}, tracked=[])
 @example(rules={b".gitignore": b"[[:space:]\n[]\n[!]\n\\\n!\n/\n//\n"}, tracked=[])
 def test_scratch_is_what_git_ignores(
     standing: GitTree, rules: dict[bytes, bytes], tracked: list[bytes]

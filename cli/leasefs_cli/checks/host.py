@@ -128,7 +128,7 @@ def boot_clock() -> Finding:
 
 
 def watching(limit: str = INSTANCES, proc: str = "/proc") -> Finding:
-    """Is there room for another mount to see what others change beneath it? (inotify(7))"""
+    """Is there room for another mount to hear of what others change beneath it? See inotify(7)."""
     try:
         with open(limit, encoding="ascii") as file:
             most = int(file.read())
