@@ -81,12 +81,12 @@ def is_full(state: State, territory: str) -> str:
     return ""
 
 
-def is_closed(state: State, territory: str) -> bool:
+def is_closed(state: State, territory: str, now_s: float) -> bool:
     """Whether a territory is full and somebody inside it waits for nothing: so a place will come free."""
     if not is_full(state, territory):
         return False
     waiting = {claim.session for claim in state.waiters.values() if claim.territory == territory}
-    return any(session not in waiting for session in _inside(state, territory))
+    return any(session not in waiting for session in _inside(state, territory, now_s))
 
 
 def held_back(state: State, claim: Claim, now_s: float) -> str | None:
@@ -108,7 +108,7 @@ def over_limit(state: State, claim: Claim) -> str | None:
 def _must_go_on(state: State, claim: Claim, now_s: float) -> bool:
     """Whether all inside the territory wait for ever unless admission lets this claim, or one like it, through."""
     is_waited_for, seen = False, set[str]()
-    for session in _inside(state, claim.territory):
+    for session in _inside(state, claim.territory, now_s):
         if session in seen:
             continue
         seen.add(session)
@@ -129,14 +129,17 @@ def _is_held_back(state: State, session: str, claim: Claim, now_s: float) -> boo
     )
 
 
-def _inside(state: State, territory: str) -> Iterator[str]:
-    """The sessions whose leases, or whose agents' unlanded work, fill the territory; some more than once."""
+def _inside(state: State, territory: str, now_s: float) -> Iterator[str]:
+    """The sessions whose leases, or whose agents' unlanded work, fill the territory; some more than once.
+
+    A lease that has lapsed keeps nobody inside: its place comes free as soon as a timer looks at it.
+    """
     for lease in state.leases.values():
         claim = lease.claim
         if (
             claim.territory == territory
             and claim.mode is Mode.EXCLUSIVE
-            and not lease.lapse_recorded
+            and not lease.lapsed(now_s)
         ):
             yield claim.session
     for work in state.uncommitted.works.get(territory, {}).values():

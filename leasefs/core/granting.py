@@ -99,7 +99,10 @@ def settle_territory(draft: Draft, territory: str) -> None:
 
 
 def _serve(draft: Draft, waiting: list[Claim], left: State) -> bool:
-    granted, closed = False, bool(waiting) and is_closed(draft.state, waiting[0].territory)
+    granted, closed = (
+        False,
+        bool(waiting) and is_closed(draft.state, waiting[0].territory, draft.now_s),
+    )
     first: dict[tuple[str, ...], Claim] = {}
     for waiter in waiting:
         if waiter.id not in draft.state.waiters or (closed and waiter.mode is Mode.EXCLUSIVE):
@@ -111,7 +114,7 @@ def _serve(draft: Draft, waiting: list[Claim], left: State) -> bool:
             continue
         if held_back(draft.state, waiter, draft.now_s) is None:
             take(draft, waiter, left=left)
-            granted, closed = True, is_closed(draft.state, waiter.territory)
+            granted, closed = True, is_closed(draft.state, waiter.territory, draft.now_s)
     return granted
 
 

@@ -160,7 +160,7 @@ class Sight:
         return {
             lease.claim.session
             for lease in self.leases.values()
-            if counts(lease) and lease.claim.territory == territory
+            if counts(lease) and not lease.lapsed(self.now_s) and lease.claim.territory == territory
         } | {
             session.id
             for session in self.state.sessions.values()
