@@ -10,6 +10,7 @@ from leasefs.core.commands import (
     RevokeLease,
     SetAdmission,
     SetHold,
+    Tick,
     Unfreeze,
 )
 from leasefs.core.intents import OnDirty, Outcome
@@ -198,6 +199,20 @@ def test_whom_those_inside_wait_for_is_let_in(ledger: LedgerDriver) -> None:
     ledger.claim("a", "x", wait=True)
     assert ledger.look(needed).state == "granted"
     assert ledger.look(reader).state == "granted"
+
+
+def test_who_has_lapsed_is_not_inside_though_nobody_has_looked_yet(ledger: LedgerDriver) -> None:
+    """Two leases lapse at once: for the sake of the holder whose is looked at later nobody need be let in."""
+    held = [ledger.claim(agent, glob, ttl_s=60) for agent, glob in (("a", "x"), ("b", "y"))]
+    wanted = ledger.claim("c", "x", wait=True)
+    behind = ledger.claim("b", "x", wait=True)
+    limit(ledger, max_unlanded=0)
+    for agent in "abc":
+        ledger.now_s += 20
+        ledger.beat(agent)
+    ledger.answered(Tick(tuple(one.lease for one in held)))
+    assert ledger.happened == ["Lapsed", "Lapsed"]
+    assert [ledger.look(one).state for one in (wanted, behind)] == ["waiting", "waiting"]
 
 
 def test_a_closed_territory_stays_closed(ledger: LedgerDriver) -> None:
