@@ -88,21 +88,26 @@ def test_a_mount_of_another_registry_is_told_from_a_dead_one(
     assert installed("mount", str(place), "--agent", "ada").code == 0
 
 
+def findings(installed: Any, place: Path) -> dict[str, str]:
+    """What doctor finds of a mount: checks and their levels."""
+    said = json.loads(installed("doctor", "--json").out)
+    return {one["check"]: one["level"] for one in said["findings"] if str(place) in one["check"]}
+
+
 def test_a_mount_whose_socket_went_with_a_login_session_is_told_and_ended_in_order(
     installed: Any, place: Path
 ) -> None:
     pid = pid_of(place)
     claimed = installed("claim", "src/**", cwd=place)
     assert claimed.code == 0, claimed.err
+    assert findings(installed, place) == {f"mount {place}": "ok"}
     shutil.rmtree(paths.runtime_dir())
     refused = installed("claim", "docs/**", cwd=place)
     assert refused.code == 10
     assert f"process {pid}) lives" in refused.err
     assert f"leasefs unmount {place}" in refused.err
-    said = json.loads(installed("doctor", "--json").out)
-    (found,) = [one for one in said["findings"] if one["check"] == f"mount {place}"]
-    assert found["level"] == "warn"
-    assert "control socket" in found["found"]
+    found = findings(installed, place)
+    assert found == {f"mount {place}": "ok", f"control socket {place}": "warn"}
     ran = installed("unmount", str(place))
     assert (ran.code, ran.out, ran.err) == (0, f"unmounted {place}\n", "")
     eventually(lambda: is_gone(pid))

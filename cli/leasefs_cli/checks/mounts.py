@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from leasefs.client.address import parse_url
 from leasefs.client.find import registered_mounts
 from leasefs.core.errors import LeasefsError
 from leasefs.mount.mountinfo import mounts, top_at
@@ -18,6 +19,7 @@ from leasefs_cli.checks.finding import FAIL, OK, UNKNOWN, WARN, Finding, Repair
 from leasefs_cli.checks.redirects import on_a_dead_mount, on_a_live_mount
 from leasefs_cli.checks.watching import unwatched
 from leasefs_cli.detaching import clear_away
+from leasefs_cli.mount_link import control_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +36,7 @@ def mount_findings() -> Iterator[Finding]:
             found = one_mount(places[-1])
             if found.level == OK:
                 yield found
+                yield from without_socket(places[-1])
                 yield from on_a_live_mount(mount)
                 yield from unwatched(places[-1])
                 continue
@@ -47,7 +50,7 @@ def mount_findings() -> Iterator[Finding]:
 
 def one_mount(mountpoint: str) -> Finding:
     """Does its daemon answer?"""
-    code, facts = ask(mountpoint)
+    code = ask(mountpoint).errno
     if code is None:
         return Finding(
             FAIL,
@@ -67,20 +70,26 @@ def one_mount(mountpoint: str) -> Finding:
         return Finding(UNKNOWN, f"mount {mountpoint}", "of another user, not looked into")
     if code:
         return Finding(WARN, f"mount {mountpoint}", os.strerror(code), "")
-    if facts is not None and _is_missing(facts.control):
-        return Finding(
-            WARN,
-            f"mount {mountpoint}",
-            f"serves, but its control socket {facts.control} is gone, so no command can speak to it",
-            f"leasefs unmount {mountpoint}, then mount again; loginctl enable-linger keeps such sockets at logout",
-        )
     return Finding(OK, f"mount {mountpoint}", "answers")
 
 
-def _is_missing(socket: str) -> bool:
+def without_socket(mountpoint: str) -> Iterator[Finding]:
+    """Whether a mount that serves has lost the socket that commands speak to it by, as with a login session's directory."""
+    facts = ask(mountpoint).facts
+    if facts is None or not _is_missing(parse_url(control_url(facts)).socket_path):
+        return
+    yield Finding(
+        WARN,
+        f"control socket {mountpoint}",
+        f"{facts.control} is gone, so no command can speak to this mount",
+        f"leasefs unmount {mountpoint}, then mount again; loginctl enable-linger keeps such sockets at logout",
+    )
+
+
+def _is_missing(path: str) -> bool:
     """Proof is wanted: where we may not look, it may be there."""
     try:
-        os.stat(socket)
+        os.stat(path)
     except FileNotFoundError:
         return True
     except OSError:
