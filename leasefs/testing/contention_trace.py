@@ -146,25 +146,7 @@ def fair_s(of: Trace) -> float:
 
     The queue itself takes no time: what a real one lacks to this is what it costs.
     """
-    at, busy, running = [0] * len(of), set[str](), list[tuple[float, int]]()
-    queue, now_s = [agent for agent, tasks in enumerate(of) if tasks], 0.0
-    while True:
-        spoken_for = set(busy)
-        for agent in list(queue):
-            task = of[agent][at[agent]]
-            paths = {edit.path for edit in task.edits}
-            if not paths & spoken_for:
-                busy |= paths
-                queue.remove(agent)
-                heapq.heappush(running, (now_s + task.work_s, agent))
-            spoken_for |= paths
-        if not running:
-            return now_s
-        now_s, done = heapq.heappop(running)
-        busy -= {edit.path for edit in of[done][at[done]].edits}
-        at[done] += 1
-        if at[done] < len(of[done]):
-            queue.append(done)
+    return _listed(of, None)
 
 
 def _rest(tasks: list[Task]) -> list[float]:
@@ -175,29 +157,38 @@ def _rest(tasks: list[Task]) -> list[float]:
     return found[::-1]
 
 
-def _listed(of: Trace, order: Callable[[int, int], float]) -> float:
-    """A list schedule: at each moment everybody who can begin the next task does, in this order."""
-    at, busy, running = [0] * len(of), set[str](), list[tuple[float, int]]()
-    idle, now_s = set(range(len(of))), 0.0
+def _listed(of: Trace, order: Callable[[int, int], float] | None) -> float:
+    """A list schedule: at each moment everybody who can begin the next task does, in this order.
+
+    Without an order, in which they came; and then nobody passes one before who waits for some of the same.
+    """
+    at, came_s = [0] * len(of), [0.0] * len(of)
+    busy, running = set[str](), list[tuple[float, int]]()
+    idle, now_s = {agent for agent, tasks in enumerate(of) if tasks}, 0.0
+
+    def place(agent: int) -> tuple[float, int]:
+        return (came_s[agent] if order is None else order(agent, at[agent])), agent
+
     while True:
-        for agent in sorted(idle, key=lambda one: _key(of, order, one, at[one])):
-            if at[agent] < len(of[agent]):
-                task = of[agent][at[agent]]
-                paths = {edit.path for edit in task.edits}
-                if not paths & busy:
-                    busy |= paths
-                    idle.discard(agent)
-                    heapq.heappush(running, (now_s + task.work_s, agent))
+        spoken_for = set(busy)
+        for agent in sorted(idle, key=place):
+            task = of[agent][at[agent]]
+            paths = {edit.path for edit in task.edits}
+            if not paths & spoken_for:
+                busy |= paths
+                spoken_for |= paths
+                idle.discard(agent)
+                heapq.heappush(running, (now_s + task.work_s, agent))
+            elif order is None:
+                spoken_for |= paths
         if not running:
             return now_s
         now_s, done = heapq.heappop(running)
         busy -= {edit.path for edit in of[done][at[done]].edits}
         at[done] += 1
-        idle.add(done)
-
-
-def _key(of: Trace, order: Callable[[int, int], float], agent: int, at: int) -> tuple[float, int]:
-    return (order(agent, at) if at < len(of[agent]) else 0.0, agent)
+        came_s[done] = now_s
+        if at[done] < len(of[done]):
+            idle.add(done)
 
 
 def jain(shares: Iterable[float]) -> float:
