@@ -160,7 +160,7 @@ def test_a_mount_is_asked(
         return os.stat("/")
 
     monkeypatch.setattr(os, "statvfs", statvfs)
-    found = mounts.one_mount("/somewhere")
+    found = mounts.one_mount("/somewhere", mounts.ask("/somewhere").errno)
     assert found.level == level
     assert words in found.found
 

@@ -33,10 +33,12 @@ def mount_findings() -> Iterator[Finding]:
     for mount in mounts():
         if mount.is_leasefs:
             places.append(os.fsdecode(mount.mountpoint))
-            found = one_mount(places[-1])
+            said = ask(places[-1])
+            found = one_mount(places[-1], said.errno)
             if found.level == OK:
                 yield found
-                yield from without_socket(places[-1])
+                if said.facts is not None:
+                    yield from without_socket(said.facts)
                 yield from on_a_live_mount(mount)
                 yield from unwatched(places[-1])
                 continue
@@ -48,9 +50,8 @@ def mount_findings() -> Iterator[Finding]:
     yield from registry(places)
 
 
-def one_mount(mountpoint: str) -> Finding:
-    """Does its daemon answer?"""
-    code = ask(mountpoint).errno
+def one_mount(mountpoint: str, code: int | None) -> Finding:
+    """Does its daemon answer? `code` is what it said (`Said.errno`)."""
     if code is None:
         return Finding(
             FAIL,
@@ -73,27 +74,23 @@ def one_mount(mountpoint: str) -> Finding:
     return Finding(OK, f"mount {mountpoint}", "answers")
 
 
-def without_socket(mountpoint: str) -> Iterator[Finding]:
+def without_socket(mount: MountFound) -> Iterator[Finding]:
     """Whether a mount that serves has lost the socket that commands speak to it by, as with a login session's directory."""
-    facts = ask(mountpoint).facts
-    if facts is None or not _is_missing(parse_url(control_url(facts)).socket_path):
-        return
-    yield Finding(
-        WARN,
-        f"control socket {mountpoint}",
-        f"{facts.control} is gone, so no command can speak to this mount",
-        f"leasefs unmount {mountpoint}, then mount again; loginctl enable-linger keeps such sockets at logout",
-    )
+    if _is_missing(parse_url(control_url(mount)).socket_path):
+        yield Finding(
+            WARN,
+            f"control socket {mount.mountpoint}",
+            f"{mount.control} is gone, so no command can speak to this mount",
+            f"leasefs unmount {mount.mountpoint}, then mount again; loginctl enable-linger keeps such sockets at logout",
+        )
 
 
 def _is_missing(path: str) -> bool:
     """Proof is wanted: where we may not look, it may be there."""
     try:
         os.stat(path)
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
     return False
 
 
