@@ -13,6 +13,7 @@ from hashlib import blake2s
 from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.client import api, paths
+from leasefs.client.ids import new_key
 from leasefs.client.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class KeptFile:
             with open(self._path, encoding="ascii") as file:
                 said = json.load(file)
             known = [
-                Former(_claim(api.Call(*call).body), float(until_s))
+                Former(claim_again(_written(api.Call(*call).body)), float(until_s))
                 for call, until_s in said["former"]
             ]
             same_boot = said["boot"] == self._boot
@@ -82,8 +83,8 @@ class KeptFile:
 _KINDS = {"key": str, "mode": str, "ttl_s": float | int, "priority": int, "note": str}
 
 
-def _claim(body: object) -> api.Call:
-    """The claim that was written: whatever else a damaged file says is neither sent nor keeps a mount from starting.
+def _written(body: object) -> api.Body:
+    """A claim as it was written: whatever else a damaged file says is neither sent nor keeps a mount from starting.
 
     Raises:
         KeyError, TypeError: it is none.
@@ -93,13 +94,18 @@ def _claim(body: object) -> api.Call:
     right = [isinstance(body[name], kind) for name, kind in _KINDS.items()]
     if not all(right) or not all(isinstance(glob, str) for glob in body["globs"]):
         raise TypeError("a claim is not as it was written")
+    return body
+
+
+def claim_again(of: api.Body) -> api.Call:
+    """A claim like this lease or claim, under a key of its own: by a former one an answer of long ago may be given again."""
     return api.claim(
-        body["globs"],
-        key=body["key"],
-        shared=body["mode"] == "shared",
-        ttl_s=body["ttl_s"],
-        priority=body["priority"],
-        note=body["note"],
+        of["globs"],
+        key=new_key(),
+        shared=of["mode"] == "shared",
+        ttl_s=of["ttl_s"],
+        priority=of.get("priority", 0),
+        note=of.get("note", ""),
     )
 
 

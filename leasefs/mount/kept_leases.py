@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from leasefs.client import api
-from leasefs.client.ids import new_key
 from leasefs.core.errors import LeasefsError, LedgerUnavailable
-from leasefs.mount.kept_file import Former
+from leasefs.mount.kept_file import Former, claim_again
 from leasefs.mount.unleased_claims import NOTE as CLAIMED_BY_A_WRITE
 
 if TYPE_CHECKING:
@@ -73,9 +72,9 @@ class KeptLeases:
             self._file.write(())
             return
         self._left = self._file.read(now_s)
-        held = [Former(_claim(one), now_s + one["ttl_s"]) for one in await self._held()]
+        held = [Former(claim_again(one), now_s + one["ttl_s"]) for one in await self._held()]
         known = {one.ground for one in held}
-        self._former = held + [_anew(one) for one in self._left if one.ground not in known]
+        self._former = held + [one for one in self._left if one.ground not in known]
         self._file.write(self._former)
 
     async def _held(self) -> list[api.Body]:
@@ -130,23 +129,6 @@ class KeptLeases:
                 self._file.write(self._former)
             else:
                 await trio.sleep(pause_s)
-
-
-def _claim(lease: api.Body) -> api.Call:
-    return api.claim(
-        lease["globs"],
-        key=new_key(),
-        shared=lease["mode"] == "shared",
-        ttl_s=lease["ttl_s"],
-        priority=lease.get("priority", 0),
-        note=lease.get("note", ""),
-    )
-
-
-def _anew(former: Former) -> Former:
-    """The same under another key: by that which a killed mount used, an answer of long ago may be given again."""
-    call = former.call
-    return former._replace(call=call._replace(body={**(call.body or {}), "key": new_key()}))
 
 
 async def _told(call: api.Call, answered: Awaitable[api.Body]) -> bool:
