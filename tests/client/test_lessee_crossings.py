@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 import trio
@@ -13,7 +13,7 @@ from leasefs.testing.lessee_probe import claim, held
 from leasefs.testing.mock_time import on_mock_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from conftest import OpenLessee
 
@@ -34,6 +34,30 @@ def hear_late(lessee: Lessee, monkeypatch: pytest.MonkeyPatch) -> Callable[[str]
     return let_through
 
 
+class Line(NamedTuple):
+    """Three agents that want the same: one holds it, the two others wait in their order."""
+
+    holder: Lessee
+    lessee: Lessee
+    third: Lessee
+    first: str
+    mine: str
+    theirs: str
+
+
+@contextlib.asynccontextmanager
+async def line(lessee_of: OpenLessee) -> AsyncIterator[Line]:
+    async with (
+        lessee_of() as holder,
+        lessee_of("agent-08") as lessee,
+        lessee_of("agent-09") as third,
+    ):
+        first = await claim(holder, "a")
+        mine = await claim(lessee, "a", wait=True, ttl_s=600)
+        theirs = await claim(third, "a", wait=True)
+        yield Line(holder, lessee, third, first, mine, theirs)
+
+
 @on_mock_clock
 @pytest.mark.parametrize("travels_s", [0.0, 5.0])
 async def test_what_was_given_back_before_its_grant_was_heard_of_is_never_held(
@@ -43,14 +67,7 @@ async def test_what_was_given_back_before_its_grant_was_heard_of_is_never_held(
     travels_s: float,
 ) -> None:
     """P1: it is granted to the next one by then."""
-    async with (
-        lessee_of() as holder,
-        lessee_of("agent-08") as lessee,
-        lessee_of("agent-09") as third,
-    ):
-        first = await claim(holder, "a")
-        mine = await claim(lessee, "a", wait=True, ttl_s=600)
-        theirs = await claim(third, "a", wait=True)
+    async with line(lessee_of) as (holder, lessee, third, first, mine, theirs):
         hear = hear_late(lessee, monkeypatch)
         await holder.release(first, "first")
         assert mine in ledger.state.leases
@@ -69,14 +86,7 @@ async def test_an_old_answer_does_not_bring_back_what_was_given_back_meanwhile(
     ledger: CoreLedger, lessee_of: OpenLessee, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P1: whoever waits in another way may be told of the grant after somebody has withdrawn the claim."""
-    async with (
-        lessee_of() as holder,
-        lessee_of("agent-08") as lessee,
-        lessee_of("agent-09") as third,
-    ):
-        first = await claim(holder, "a")
-        mine = await claim(lessee, "a", wait=True, ttl_s=600)
-        theirs = await claim(third, "a", wait=True)
+    async with line(lessee_of) as (holder, lessee, third, first, mine, theirs):
         hear_late(lessee, monkeypatch)
         ledger.answer_takes_s = 5.0
         async with trio.open_nursery() as nursery:
