@@ -70,9 +70,8 @@ class Adopting:
     def waits(self, lease_id: str, sent_s: float) -> None:
         """A claim of ours that was sent then waits: no answer will tell of its grant."""
         self._waiting.setdefault(lease_id, sent_s)
-        if (
-            len(self._waiting) > _REMEMBERED
-        ):  # those that were withdrawn stay; of old ones it proves nothing
+        # Those that were withdrawn stay; when an old one was sent proves nothing any more.
+        if len(self._waiting) > _REMEMBERED:
             del self._waiting[next(iter(self._waiting))]
 
     def begun_anew(self, reason: str) -> None:

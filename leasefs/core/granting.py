@@ -99,10 +99,8 @@ def settle_territory(draft: Draft, territory: str) -> None:
 
 
 def _serve(draft: Draft, waiting: list[Claim], left: State) -> bool:
-    granted, closed = (
-        False,
-        bool(waiting) and is_closed(draft.state, waiting[0].territory, draft.now_s),
-    )
+    granted = False
+    closed = bool(waiting) and is_closed(draft.state, waiting[0].territory, draft.now_s)
     first: dict[tuple[str, ...], Claim] = {}
     for waiter in waiting:
         if waiter.id not in draft.state.waiters or (closed and waiter.mode is Mode.EXCLUSIVE):
