@@ -27,6 +27,7 @@ from leasefs.core.settings_ledger import OF_LEDGER
 MAX_WAIT_S = 7 * 86400.0
 DEFAULT_CHECK_TIMEOUT_S = 600.0
 MAX_CHECK_TIMEOUT_S = 24 * 3600.0
+CPU_LATENCIES = "auto", "low", "any"
 
 OF_WORK = (
     Setting(
@@ -96,6 +97,15 @@ OF_WORK = (
         HOST,
         "Large directories that git ignores are served natively where leasefs may mount.",
         option="mount --no-redirects",
+    ),
+    Setting(
+        "mount.cpu_latency",
+        kinds.choice(*CPU_LATENCIES),
+        "auto",
+        HOST,
+        "How soon an idle processor is to wake up while requests come in a row: at once (`low`, root only), or as it likes (`any`); "
+        "`auto` is `low` on a virtual machine with at most four processors.",
+        option="mount --cpu-latency",
     ),
     Setting(
         "mount.keep_leases",

@@ -143,6 +143,7 @@ def _options(config: MountConfig) -> MountOptions:
         agent=config.agent,
         allow_other=config.allow_other,
         redirects=config.redirects,
+        cpu_latency=config.cpu_latency,
         over_dead=config.over_dead,
     )
 

@@ -31,7 +31,8 @@ class MountConfig(NamedTuple):
     """What to mount, for whom. `mountpoint` equal to `source` mounts in place.
 
     `ledger` is an address, or empty for the one that is configured (`ledger.url`, else the embedded one).
-    `fsmonitor` lets git ask the mount what changed; `redirects` serves scratch directories natively.
+    `fsmonitor` lets git ask the mount what changed; `redirects` serves scratch directories natively;
+    `cpu_latency` is one of `leasefs.core.settings.CPU_LATENCIES`.
     `unleased` is what becomes of writes that no lease covers, one of `leasefs.core.unleased_policy.WORDS`, and `wait_s`
     how long they wait; empty and None leave it to `.leasefs.toml`. `on_recall` is run by a shell at each recall.
     `over_dead` mounts over a dead mount that is there, instead of refusing. `keep_leases` keeps them over a restart.
@@ -47,6 +48,7 @@ class MountConfig(NamedTuple):
     allow_other: bool = False
     fsmonitor: bool = True
     redirects: bool = True
+    cpu_latency: str = "auto"
     unleased: str = ""
     wait_s: float | None = None
     on_recall: str = ""

@@ -61,8 +61,9 @@ class Looking:
         self._wall_s = wall_s
         self._one = trio.Lock()
         self._git_changed = False
-        self._touched = False
+        self._touched_s = float("-inf")
         self._due = trio.Event()
+        self._due_now = trio.Event()
         intents.touched = self._touch
         # Called in a worker thread with the directory of each repository inside the tree that a path is in: what is
         # committed there changes nothing in the tree's own git directory.
@@ -72,10 +73,12 @@ class Looking:
     def git_changed(self) -> None:
         """The git directory changed: look at everything soon."""
         self._git_changed = True
+        self._due_now.set()
         self._due.set()
 
     def _touch(self) -> None:
-        self._touched = True
+        # Whoever waits for a pause is not woken by each of thousands.
+        self._touched_s = trio.current_time()
         self._due.set()
         self._report.wake()
 
@@ -94,16 +97,16 @@ class Looking:
 
     async def _pause(self) -> None:
         """Wait until nothing was touched for a while, or git did something; at most two such whiles."""
-        with trio.move_on_after(2 * AFTER_TOUCH_S):
-            while self._touched and not self._git_changed:
-                self._touched, self._due = False, trio.Event()
-                with trio.move_on_after(AFTER_TOUCH_S):
-                    await self._due.wait()
+        latest_s = trio.current_time() + 2 * AFTER_TOUCH_S
+        while (until_s := min(self._touched_s + AFTER_TOUCH_S, latest_s)) > trio.current_time():
+            with trio.move_on_at(until_s):
+                await self._due_now.wait()
+                return
 
     async def _look_at_what_is_due(self) -> None:
         everything = self._git_changed
-        self._git_changed = self._touched = False
-        self._due = trio.Event()
+        self._git_changed = False
+        self._due, self._due_now = trio.Event(), trio.Event()
         try:
             await self.look(touched_only=not everything)
         except VcsError:

@@ -23,6 +23,7 @@ class MountOptions:
     users in (root always does); `xattrs=False` tells the kernel that there are none, which saves a
     request before every write. `unmount_within_s` bounds the wait for those who still use the mount.
     With `redirects` what is scratch as a whole is served natively, where that is permitted.
+    `cpu_latency` is one of `leasefs.core.settings.CPU_LATENCIES`.
     `over_dead` makes the mount also where a dead one is; `covers_dead` says that one is there and stays
     beneath. `entry` is the path by which the source is opened, if not its own.
     """
@@ -34,6 +35,7 @@ class MountOptions:
     xattrs: bool = True
     unmount_within_s: float = 5.0
     redirects: bool = False
+    cpu_latency: str = "any"
     over_dead: bool = False
     covers_dead: bool = False
     entry: str = ""

@@ -65,10 +65,14 @@ class Pump:
     """What pyfuse3 sees of `trio.lowlevel`; one for each connection."""
 
     def __init__(
-        self, handshake: Handshake | None = None, begun: Callable[[], None] = lambda: None
+        self,
+        handshake: Handshake | None = None,
+        begun: Callable[[], None] = lambda: None,
+        waited: Callable[[], None] = lambda: None,
     ) -> None:
-        """`begun` is called once the handshake is over."""
+        """`begun` is called once the handshake is over, `waited` whenever no request was there at once."""
         self._handshake = handshake
+        self._waited = waited
         self._begun = begun
         self._poll = select.poll()
         self._polled_fd = -1
@@ -105,6 +109,7 @@ class Pump:
             raise trio.ClosedResourceError
         if self._handshake is not None and await self._shake_hands(self._handshake):
             return
+        self._waited()
         if perf_counter() >= self._turn_ends_s:
             await trio.lowlevel.checkpoint()
             if not self._is_mine():

@@ -20,6 +20,7 @@ from leasefs.core.errors import NotMounted
 from leasefs.mount.changes import ChangeLog
 from leasefs.mount.connection import connect, raise_read_ahead
 from leasefs.mount.control_dir import ControlDir
+from leasefs.mount.cpu_latency import CpuLatency, is_wanted
 from leasefs.mount.delegating import cut_off
 from leasefs.mount.fsmonitor import finder, finder_of_all
 from leasefs.mount.gate import Gate
@@ -156,10 +157,12 @@ async def serve(
         cache = FuseCache(notices)
         tree = _tree(mountpoint, root_fd, ground, gate, cache, sharing, control, judge)
         serves(tree)
-        pump = Pump(handshake, notices.begin)
+        latency = CpuLatency() if is_wanted(options.cpu_latency) else None
+        pump = Pump(handshake, notices.begin, *([latency.waited] if latency else []))
         holdings.when_given(partial(cut_off, tree))
         _init(Operations(tree, xattrs=options.xattrs), handshake.libfuse_fd, pump, options)
         tasks = [] if foreign is None else foreign.tasks(tree, watched=watched)
+        tasks += [latency.run] if latency else []
         beside = Beside(
             [tree.outside.run, tree.listings.tidy, *tasks],
             cache,

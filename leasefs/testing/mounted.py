@@ -170,6 +170,7 @@ def main() -> None:
     parser.add_argument("--allow-other", action="store_true")
     parser.add_argument("--unmount-within", type=float, default=5.0)
     parser.add_argument("--redirects", action="store_true")
+    parser.add_argument("--cpu-latency", default="any")
     parser.add_argument("--unchecked", action="store_true")
     parser.add_argument("--watches")
     parser.add_argument("--descriptors", type=int)
@@ -193,6 +194,7 @@ def main() -> None:
         xattrs=not args.no_xattrs,
         unmount_within_s=args.unmount_within,
         redirects=args.redirects,
+        cpu_latency=args.cpu_latency,
     )
     try:
         trio.run(_run, options, args.lease, args.fsmonitor)

@@ -11,6 +11,7 @@ from leasefs.client import config
 from leasefs.client.names import harness_name
 from leasefs.client.own_name import named_or_own
 from leasefs.core.errors import NotMounted, error_of
+from leasefs.core.settings import CPU_LATENCIES
 from leasefs.core.unleased_policy import MAX_WAIT_S, WORDS
 from leasefs.mount.launch import MountConfig, start_mount
 from leasefs.mount.mountinfo import top_at
@@ -87,6 +88,15 @@ from leasefs_cli.teaching import json_option, teaching_command
     "system of its own, as `find -xdev` sees, and git run inside one asks for "
     "GIT_DISCOVERY_ACROSS_FILESYSTEM=1.",
 )
+@setting_option(
+    "mount.cpu_latency",
+    "--cpu-latency",
+    metavar="WORD",
+    type=click.Choice(CPU_LATENCIES),
+    help="How soon an idle processor is to wake up while requests come in a row: low asks the kernel for at once, "
+    "where leasefs may (root), so that no processor of the machine halts meanwhile; any leaves it to the kernel; auto is low on a "
+    "virtual machine with at most four processors. Default mount.cpu_latency, else auto.",
+)
 @click.option(
     "--unleased",
     metavar="POLICY",
@@ -135,6 +145,7 @@ def command(
     replace: bool,
     fsmonitor: bool,
     redirects: bool,
+    cpu_latency: str,
     unleased: str | None,
     wait_s: float | None,
     on_recall: str,
@@ -167,6 +178,7 @@ def command(
         allow_other=allow_other,
         fsmonitor=fsmonitor,
         redirects=redirects,
+        cpu_latency=cpu_latency,
         unleased=unleased or "",
         wait_s=wait_s,
         on_recall=on_recall,

@@ -13,7 +13,7 @@ import trio.testing
 from leasefs.mount import looking
 from leasefs.mount.intents import IntentLog
 from leasefs.mount.journal import Header, Journal
-from leasefs.mount.looking import Looking
+from leasefs.mount.looking import AFTER_GIT_S, AFTER_TOUCH_S, Looking
 from leasefs.testing.static_holdings import held
 from leasefs.vcs.errors import VcsError
 from leasefs.vcs.reconcile import WorkTree, heads_of
@@ -177,6 +177,51 @@ async def test_a_look_is_made_when_git_changes_and_when_touching_ends(
         await world.told.some.wait()
         assert world.told.outcomes()[1:] == [("a", "committed")]
         nursery.cancel_scope.cancel()
+
+
+async def test_a_pause_lasts_from_the_last_touch_and_at_most_twice_as_long(
+    world: World, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    looks: list[float] = []
+
+    async def look(*, touched_only: bool) -> None:
+        assert touched_only
+        looks.append(trio.current_time())
+
+    monkeypatch.setattr(world.looking, "look", look)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.looking.run)
+        for touches, lasts_s in ((1, AFTER_TOUCH_S), (3, AFTER_TOUCH_S + 1.0), (9, 2 * AFTER_TOUCH_S)):
+            looks.clear()
+            began_s = trio.current_time()
+            for at in range(touches):
+                await trio.sleep_until(began_s + at * 0.5)
+                world.intents.touched()
+            await trio.sleep_until(began_s + 2 * AFTER_TOUCH_S + 1.0)
+            assert looks == [pytest.approx(began_s + lasts_s + AFTER_GIT_S)]
+        nursery.cancel_scope.cancel()
+
+
+async def test_thousands_of_touches_wake_nobody_who_waits_for_a_pause(
+    world: World, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    woken = 0
+
+    class Counted(trio.abc.Instrument):
+        def before_task_step(self, task: trio.lowlevel.Task) -> None:
+            nonlocal woken
+            woken += task.name.endswith("Looking.run")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.looking.run)
+        await trio.testing.wait_all_tasks_blocked()
+        trio.lowlevel.add_instrument(counted := Counted())
+        for _ in range(1000):
+            world.intents.touched()
+            await trio.sleep(0.001)
+        trio.lowlevel.remove_instrument(counted)
+        nursery.cancel_scope.cancel()
+    assert 0 < woken < 5
 
 
 @pytest.mark.parametrize("error", [OSError(24, "Too many open files"), VcsError("no git")])
