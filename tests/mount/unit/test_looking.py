@@ -191,7 +191,11 @@ async def test_a_pause_lasts_from_the_last_touch_and_at_most_twice_as_long(
     monkeypatch.setattr(world.looking, "look", look)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.looking.run)
-        for touches, lasts_s in ((1, AFTER_TOUCH_S), (3, AFTER_TOUCH_S + 1.0), (9, 2 * AFTER_TOUCH_S)):
+        for touches, lasts_s in (
+            (1, AFTER_TOUCH_S),
+            (3, AFTER_TOUCH_S + 1.0),
+            (9, 2 * AFTER_TOUCH_S),
+        ):
             looks.clear()
             began_s = trio.current_time()
             for at in range(touches):
