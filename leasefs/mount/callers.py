@@ -110,8 +110,7 @@ class Callers:
 def intent(thread: int, name: bytes) -> Intent:
     """What the thread, which is in a system call, means to do at the directory entry `name`."""
     try:
-        with open(f"/proc/{thread}/syscall", encoding="ascii") as file:
-            fields = file.read().split()
+        fields = _raw(f"/proc/{thread}/syscall").split()
         number, values = int(fields[0]), [int(value, 16) for value in fields[1:]]
         at_name = name in _last_names(thread, [values[at] for at in _PATHS[number]])
     except (OSError, OverflowError, ValueError, LookupError):
@@ -124,6 +123,15 @@ def intent(thread: int, name: bytes) -> Intent:
         takes = removes_directory or number in _TAKING[_MACHINE]
         return Intent.TAKES if takes else Intent.ENDS
     return Intent.REMOVES if unlinks or number == _RMDIR.get(_MACHINE) else Intent.PASSES
+
+
+def _raw(path: str) -> bytes:
+    # By open() it would take twice as long.
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, _PAGE)
+    finally:
+        os.close(fd)
 
 
 def _last_names(thread: int, addresses: list[int]) -> list[bytes]:
