@@ -2,7 +2,8 @@
 
 The kernel keeps names and attributes, but not which names a directory has (pyfuse3 cannot let it), and a
 listing carries all attributes. So each entry is kept ready to be sent, and is used again as long as what
-the kernel was told of its inode is still true (`Node.told`).
+the kernel was told of its inode is still true (`Node.told`). A name that comes or goes through this mount costs
+a listing of the names alone; after others changed the directory nothing of it is used again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import trio
 if TYPE_CHECKING:
     from leasefs.mount.inodes import Node
 
+# No directory was modified at this time.
+_OUTDATED_NS = -1
 # About 400 bytes each.
 _MOST_ENTRIES = 1 << 16
 _IDLE_S = 60.0
@@ -44,6 +47,24 @@ class Listing:
         self.names = names
         self.mtime_ns = mtime_ns
         self.items: list[Item | None] = [None] * len(names)
+
+    def outdate(self) -> None:
+        """A name came or went through this mount; what is known of the others is as true as it was."""
+        self.mtime_ns = _OUTDATED_NS
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether there may be other names by now."""
+        return self.mtime_ns == _OUTDATED_NS
+
+    def take_over(self, directory: Node, former: Listing) -> None:
+        """Use what was known of the same names in the directory's former listing, which this mount outdated."""
+        known = dict(zip(former.names, former.items, strict=True))
+        for at, name in enumerate(self.names):
+            item = known.get(name)
+            # It may have changed places with another.
+            if item is not None and item.node is not None and item.node.is_at(directory, name):
+                self.items[at] = item
 
 
 class Listings:

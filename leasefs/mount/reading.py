@@ -127,7 +127,7 @@ def _list_lower(
     brief = tree.redirects.brief
     items, names = listing.items, listing.names
     # What the kernel is told is to be so now, also where the stream began before somebody changed it.
-    current = stream.node.listing is listing
+    current = stream.node.listing is listing and not listing.is_outdated
     for at in range(max(0, start - _DOTS), len(names)):
         item = items[at]
         if (
@@ -152,6 +152,9 @@ def _listing(tree: Tree, stream: OpenDirectory) -> Listing:
         if stream.node is tree.inodes.root and tree.control.name in names:
             names.remove(tree.control.name)
         listing = Listing(names, mtime_ns)
+        former = stream.node.listing
+        if former is not None and former.is_outdated:
+            listing.take_over(stream.node, former)
         if stream.node.watch >= 0:
             tree.listings.keep(stream.node, listing)
     return listing

@@ -151,7 +151,7 @@ class Tree:
         node.lookups += 1
         alone = node.kind != stat.S_IFDIR and found.st_nlink == 1
         self.outside.made_here(parent, name, node if alone else None)
-        parent.told = parent.listing = None
+        self.names_changed(parent)
         return node
 
     def told(self, node: Node, found: os.stat_result) -> Entry:
@@ -322,11 +322,13 @@ class Tree:
     def made(self, directory: Node, name: bytes) -> None:
         """Something came to be at this name through this mount; the kernel is told of it."""
         self.outside.made_here(directory, name)
-        directory.told = directory.listing = None
+        self.names_changed(directory)
 
     def names_changed(self, directory: Node) -> None:
         """A name came or went in this directory, through this mount; the kernel knows that."""
-        directory.told = directory.listing = None
+        directory.told = None
+        if directory.listing is not None:
+            directory.listing.outdate()
 
     def changed(self, allowed: Allowed, *paths: bytes) -> None:
         """A change was made at these paths under this verdict."""

@@ -20,6 +20,7 @@ import trio
 from pyfuse3 import EntryAttributes, FileInfo, FUSEError
 
 from leasefs.mount.connection import connect, raise_read_ahead
+from leasefs.mount.cpu_latency import CpuLatency, is_wanted
 from leasefs.mount.handshake import Handshake
 from leasefs.mount.mountinfo import top_at
 from leasefs.mount.mountpoint import MountOptions
@@ -181,20 +182,26 @@ class LeastOperations(pyfuse3.Operations):
         raise FUSEError(errno.ENODATA)
 
 
-async def _serve(source: str, mountpoint: str) -> None:
+async def _serve(source: str, mountpoint: str, cpu_latency: str = "any") -> None:
     options = MountOptions(source, mountpoint, "least")
     root_fd = os.open(source, os.O_RDONLY | os.O_DIRECTORY)
     handshake = Handshake(connect(options))
-    vars(pyfuse3)["trio"] = PumpedTrio(Pump(handshake))
+    latency = CpuLatency() if is_wanted(cpu_latency) else None
+    waited = latency.waited if latency else lambda: None
+    vars(pyfuse3)["trio"] = PumpedTrio(Pump(handshake, waited=waited))
     pyfuse3.init(LeastOperations(root_fd), f"/dev/fd/{handshake.libfuse_fd}", set())
     mount = top_at(options.real_mountpoint)
     if mount is not None:
         raise_read_ahead(mount.device)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
-    await pyfuse3.main()
+    async with trio.open_nursery() as nursery:
+        if latency is not None:
+            nursery.start_soon(latency.run)
+        await pyfuse3.main()
+        nursery.cancel_scope.cancel()
     pyfuse3.close(unmount=False)
 
 
 if __name__ == "__main__":
-    trio.run(_serve, sys.argv[1], sys.argv[2])
+    trio.run(_serve, sys.argv[1], sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else "any")

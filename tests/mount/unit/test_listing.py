@@ -58,6 +58,29 @@ def test_an_item_lasts_only_with_what_was_told() -> None:
     assert Item(b".", None).told is None
 
 
+def test_of_an_outdated_listing_the_entries_are_used_again_that_are_where_they_were() -> None:
+    above, other = directory(2), directory(3)
+    former = Listing([b"stays", b"moved", b"gone", b"unknown"], 1)
+    for at, (parent, name) in enumerate([(above, b"stays"), (above, b"new"), (other, b"gone")]):
+        node = Node(10 + at, 10 + at, stat.S_IFREG)
+        node.parent, node.name = parent, name
+        former.items[at] = Item(former.names[at], None, node)
+    former.outdate()
+    assert former.is_outdated
+    now = Listing([b"new", b"unknown", b"moved", b"stays"], 2)
+    now.take_over(above, former)
+    assert now.items == [None, None, None, former.items[0]]
+    assert not now.is_outdated
+
+
+def test_an_outdated_listing_is_known_at_no_time() -> None:
+    kept, node = Listings(), directory(2)
+    kept.keep(node, one := listing(3))
+    one.outdate()
+    assert kept.known(node, 1) is None
+    assert node.listing is one
+
+
 @pytest.mark.trio
 async def test_nobody_lists_for_a_while(autojump_clock: trio.testing.MockClock) -> None:
     kept, node = Listings(), directory(2)
