@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 WATCHED_DIRECTORIES = 256
+_LOCK = b".lock"
 
 
 class Deletions:
@@ -35,6 +36,7 @@ class Deletions:
         self._inotify = Inotify()
         self.fd = self._inotify.fd
         self._tags: dict[int, Hashable] = {}
+        self._alone: set[Hashable] = set()
         self.counts: dict[Hashable, int] = {}
         self.arrived: set[bytes] = set()
 
@@ -45,8 +47,8 @@ class Deletions:
     def watch(self, tag: Hashable, directory_fd: int, *, alone: bool = False) -> bool:
         """Count what vanishes from this directory and the first ones below it, under `tag`.
 
-        With `alone`, from this one only, and note what arrives there by rename. Takes milliseconds: a
-        worker thread's job. False if the user's watches ran out.
+        With `alone`, from this one only, but for the locks that git takes and removes there with every command, and
+        note what arrives there by rename. Takes milliseconds: a worker thread's job. False if the user's watches ran out.
         """
         kinds = inotify.DELETE | (inotify.MOVED_TO if alone else 0)
         for fd in _first_directories(directory_fd, 1 if alone else WATCHED_DIRECTORIES):
@@ -57,6 +59,8 @@ class Deletions:
                 return False
             self._tags[watch] = tag
         self.counts.setdefault(tag, 0)
+        if alone:
+            self._alone.add(tag)
         return True
 
     def forget(self, tag: Hashable) -> None:
@@ -65,6 +69,7 @@ class Deletions:
             self._inotify.unwatch(watch)
             self._tags.pop(watch, None)
         self.counts.pop(tag, None)
+        self._alone.discard(tag)
 
     def drain(self) -> None:
         """Count what happened up to now."""
@@ -80,8 +85,9 @@ class Deletions:
                 self.counts[tag] += WATCHED_DIRECTORIES
         elif event.mask & inotify.IGNORED:
             self._tags.pop(event.watch, None)
-        elif event.watch in self._tags and self._tags[event.watch] in self.counts:
-            self.counts[self._tags[event.watch]] += 1
+        elif (tag := self._tags.get(event.watch)) in self.counts:
+            taken_back = tag in self._alone and event.name.endswith(_LOCK)
+            self.counts[tag] += not taken_back
 
 
 def _first_directories(directory_fd: int, left: int) -> Iterator[int]:

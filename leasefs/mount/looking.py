@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Git writes several files for a commit; they are looked at together.
-AFTER_GIT_S = 0.1
+# Git writes several files for a commit, and one command follows another: they are looked at together, when git has done
+# nothing for so long; at the latest after the other. A look takes the processors that git needs.
+AFTER_GIT_S = 0.3
+AFTER_GIT_AT_LAST_S = 1.5
 # Whoever edits a file touches it again soon.
 AFTER_TOUCH_S = 2.0
 AFTER_FAILURE_S = 5.0
@@ -61,7 +63,7 @@ class Looking:
         self._wall_s = wall_s
         self._one = trio.Lock()
         self._git_changed = False
-        self._touched_s = float("-inf")
+        self._git_changed_s = self._touched_s = float("-inf")
         self._due = trio.Event()
         self._due_now = trio.Event()
         intents.touched = self._touch
@@ -73,6 +75,7 @@ class Looking:
     def git_changed(self) -> None:
         """The git directory changed: look at everything soon."""
         self._git_changed = True
+        self._git_changed_s = trio.current_time()
         self._due_now.set()
         self._due.set()
 
@@ -88,7 +91,7 @@ class Looking:
             await self._due.wait()
             if not self._git_changed:
                 await self._pause()
-            await trio.sleep(AFTER_GIT_S)
+            await self._until_git_rests()
             try:
                 await self._look_at_what_is_due()
             except VcsError as error:
@@ -102,6 +105,12 @@ class Looking:
             with trio.move_on_at(until_s):
                 await self._due_now.wait()
                 return
+
+    async def _until_git_rests(self) -> None:
+        # By no event: each change, of hundreds in a row, would wake us.
+        latest_s = trio.current_time() + AFTER_GIT_AT_LAST_S
+        while trio.current_time() < (until_s := min(self._git_changed_s + AFTER_GIT_S, latest_s)):  # noqa: ASYNC110
+            await trio.sleep_until(until_s)
 
     async def _look_at_what_is_due(self) -> None:
         everything = self._git_changed

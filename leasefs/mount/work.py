@@ -147,6 +147,8 @@ class Work:
 
     def _head(self, path: bytes) -> str | None:
         """The same for all paths of a directory until git does something."""
+        if b"/.git/" in path:
+            return ""  # a nested repository's own file is in no commit, whatever that names
         directory = path.rstrip(b"/").rpartition(b"/")[0]
         if directory not in self._heads:
             self._heads[directory] = _head_of(self.tree, path.rstrip(b"/"))

@@ -148,10 +148,12 @@ def _standings(
 def _own(
     at: AtHead, asked: Mapping[bytes, Seen | None], upstream: str | None
 ) -> dict[bytes, Standing | None]:
-    if not asked:
-        return {}
-    dirty = differences(at, {path: at.entry(path) for path in asked})
+    # Of a repository inside the tree, git's own files came by the mount: they are nobody's work, and in no commit.
     answers: dict[bytes, Standing | None] = dict.fromkeys(asked, Standing())
+    asked = {path: seen for path, seen in asked.items() if not path.startswith(b".git/")}
+    if not asked:
+        return answers
+    dirty = differences(at, {path: at.entry(path) for path in asked})
     answers |= {path: Standing(dirty=difference) for path, difference in dirty.items()}
     clean = {path: seen for path, seen in asked.items() if seen and path not in dirty}
     return answers | Holding(at, upstream).standings(clean) if clean else answers

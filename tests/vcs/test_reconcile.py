@@ -600,6 +600,23 @@ def test_a_clone_inside_the_tree(work: Watched, make_tree: Callable[[str], GitTr
     assert work.below(b"vendor/a") == {b"vendor/a": Difference.MODIFIED}
 
 
+@pytest.mark.parametrize("around", [True, False], ids=["in a repository", "in a plain tree"])
+def test_what_git_keeps_of_a_clone_inside_the_tree_is_nobodys_work(
+    make_tree: Callable[[str], GitTree], around: bool
+) -> None:
+    work = Watched(make_tree("ws"))
+    if around:
+        work.tree.git("init", "-q")
+    nested = Watched(make_tree("ws/vendor"))
+    nested.tree.git("init", "-q")
+    nested.tree.track(b"a")
+    nested.commit()
+    nested.tree.write(b"new", b"n")
+    for own in (b"index", b"HEAD", b"COMMIT_EDITMSG", b"objects/12/34", b"refs/heads/main.lock"):
+        assert work.at(b"vendor/.git/" + own) == Standing()
+    assert work.at(b"vendor/new").dirty is Difference.UNTRACKED
+
+
 def test_a_git_directory_that_is_none_is_passed_over(work: Watched) -> None:
     work.tree.write(b"d/.git/HEAD", b"nonsense")
     work.tree.write(b"e/.git", b"nonsense")

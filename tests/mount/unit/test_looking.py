@@ -13,7 +13,7 @@ import trio.testing
 from leasefs.mount import looking
 from leasefs.mount.intents import IntentLog
 from leasefs.mount.journal import Header, Journal
-from leasefs.mount.looking import AFTER_GIT_S, AFTER_TOUCH_S, Looking
+from leasefs.mount.looking import AFTER_GIT_AT_LAST_S, AFTER_GIT_S, AFTER_TOUCH_S, Looking
 from leasefs.testing.static_holdings import held
 from leasefs.vcs.errors import VcsError
 from leasefs.vcs.reconcile import WorkTree, heads_of
@@ -202,7 +202,36 @@ async def test_a_pause_lasts_from_the_last_touch_and_at_most_twice_as_long(
                 await trio.sleep_until(began_s + at * 0.5)
                 world.intents.touched()
             await trio.sleep_until(began_s + 2 * AFTER_TOUCH_S + 1.0)
-            assert looks == [pytest.approx(began_s + lasts_s + AFTER_GIT_S)]
+            assert looks == [pytest.approx(began_s + lasts_s)]
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("commands", "lasts_s"), [(1, AFTER_GIT_S), (3, AFTER_GIT_S + 0.4), (99, AFTER_GIT_AT_LAST_S)]
+)
+async def test_what_git_does_in_a_row_is_looked_at_once(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    autojump_clock: trio.testing.MockClock,
+    commands: int,
+    lasts_s: float,
+) -> None:
+    looks: list[float] = []
+
+    async def look(*, touched_only: bool) -> None:
+        assert not touched_only
+        looks.append(trio.current_time())
+
+    monkeypatch.setattr(world.looking, "look", look)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.looking.run)
+        began_s = trio.current_time()
+        for at in range(commands):
+            await trio.sleep_until(began_s + at * 0.2)
+            world.looking.git_changed()
+        await trio.sleep(AFTER_GIT_AT_LAST_S)
+        assert looks[0] == pytest.approx(began_s + lasts_s)
+        assert len(looks) <= 1 + commands * 0.2 / AFTER_GIT_AT_LAST_S + 1
         nursery.cancel_scope.cancel()
 
 
