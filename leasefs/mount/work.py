@@ -16,6 +16,7 @@ import trio
 
 from leasefs.client.trees import tree_id
 from leasefs.core.errors import LeasefsError, NotMounted
+from leasefs.mount.heads import Heads, head_in
 from leasefs.mount.inheriting import Inheritance
 from leasefs.mount.intent_report import IntentReport
 from leasefs.mount.intents import IntentLog
@@ -46,8 +47,6 @@ _RESCUE_WITHIN_S = 30.0
 _ADOPT_WITHIN_S = 300.0
 _END_WITHIN_S = 5.0
 _ENDED_REMEMBERED = 4096
-# Stands for what is directly in the tree, and so in no repository but the tree's own.
-_ANY_PATH = b".leasefs.toml"
 
 
 async def _at_once(_lease_id: str) -> None:
@@ -110,7 +109,8 @@ class Work:
         self.journals = journals_dir(self.header.tree)
         self.journal = _begun(self.journals, self.header)
         self.tree = WorkTree(root_fd, (os.fsencode(mountpoint),))
-        self.intents = IntentLog(self.journal, wall_s=_wall_s, head=self._head)
+        self._heads = Heads(self.tree)
+        self.intents = IntentLog(self.journal, wall_s=_wall_s, head=self._heads.of)
         self.report = IntentReport(self.journal, self.header, transport, root_fd)
         self.looking = Looking(
             self.intents, self.report, self.tree, project.upstream, self.intents.wall_s
@@ -134,7 +134,6 @@ class Work:
         )
         # What changed although no lease covers it.
         self.observed = self._unleased.observed
-        self._heads: dict[bytes, str | None] = {}
         # In place the git directory is served natively where that is permitted.
         self.intents.may_see_no_refs = mountpoint == self.header.root
         # Of the leases that are held here, and those that were; those whose end was seen to.
@@ -144,15 +143,6 @@ class Work:
         # Awaited with each revoked lease: it may be about to be given back, because it was recalled.
         self.yielded: Callable[[str], Awaitable[None]] = _at_once
         self._rescues: dict[str, str] = {}
-
-    def _head(self, path: bytes) -> str | None:
-        """The same for all paths of a directory until git does something."""
-        if b"/.git/" in path:
-            return ""  # a nested repository's own file is in no commit, whatever that names
-        directory = path.rstrip(b"/").rpartition(b"/")[0]
-        if directory not in self._heads:
-            self._heads[directory] = _head_of(self.tree, path.rstrip(b"/"))
-        return self._heads[directory]
 
     # -- while the mount is up -----------------------------------------------------------------
 
@@ -200,7 +190,7 @@ class Work:
             watch.stop()
 
     def _git_changed(self) -> None:
-        self._heads.clear()
+        self._heads.forget()
         self.looking.git_changed()
         self._unleased.git_changed()
 
@@ -354,7 +344,7 @@ class Work:
 
     async def head(self) -> str:
         """The commit that is checked out, "" if there is none or that cannot be told."""
-        return await trio.to_thread.run_sync(_head_of, self.tree, _ANY_PATH) or ""
+        return await trio.to_thread.run_sync(head_in, self.tree, b"") or ""
 
     async def flush(self) -> None:
         """Tell the ledger all that it has not answered yet. Raises LeasefsError if it does not."""
@@ -385,16 +375,6 @@ def opened_tree(source: str) -> Iterator[int]:
         yield root_fd
     finally:
         os.close(root_fd)
-
-
-def _head_of(tree: WorkTree, path: bytes) -> str | None:
-    # Read when first needed: a mount is to be usable before.
-    from leasefs.vcs.reconcile import heads_of
-
-    try:
-        return heads_of(tree, [path])[path]
-    except (VcsError, OSError):
-        return None  # then only what is committed from now on can be told from what was there
 
 
 def _watching(tree: WorkTree, changed: Callable[[], None]) -> GitWatch:
