@@ -40,14 +40,6 @@ _QUIET_S = 0.03
 _FEW_PROCESSORS = 4
 
 
-def is_wanted(word: str) -> bool:
-    """Whether this machine's processors are to be kept awake, by one of `CPU_LATENCIES`."""
-    if word == _AUTO:
-        processors = os.cpu_count() or 1
-        return processors <= _FEW_PROCESSORS and _is_virtual()
-    return word == _LOW
-
-
 def _is_virtual() -> bool:
     """Whether a hypervisor says that it is one, as those of x86 do (CPUID.1:ECX[31]); what does not tell is a machine."""
     try:
@@ -58,13 +50,28 @@ def _is_virtual() -> bool:
     return "hypervisor" in flags.split()
 
 
+def latency_of(word: str) -> CpuLatency | None:
+    """What keeps this machine's processors awake, by one of `CPU_LATENCIES`; None if nothing is to."""
+    if word == _LOW:
+        return CpuLatency(refused=logging.WARNING)
+    few = (os.cpu_count() or 1) <= _FEW_PROCESSORS
+    return CpuLatency() if word == _AUTO and few and _is_virtual() else None
+
+
 class CpuLatency:
     """Asks for quick waking while there is work. Where that is not permitted, everything goes on without."""
 
-    def __init__(self, device: str = _DEVICE, now_s: Callable[[], float] = perf_counter) -> None:
-        """`now_s` is a clock that stands for the time in which waits are counted."""
+    def __init__(
+        self,
+        device: str = _DEVICE,
+        now_s: Callable[[], float] = perf_counter,
+        *,
+        refused: int = logging.INFO,
+    ) -> None:
+        """`now_s` is the clock by which waits are counted; `refused` the level of logging for where it is not permitted."""
         self._device = device
         self._now_s = now_s
+        self._refused = refused
         self._window_began_s = 0.0
         self._in_window = 0
         self._waits = 0
@@ -94,7 +101,8 @@ class CpuLatency:
         except OSError as error:
             self._let_go()
             self._is_permitted = False
-            log.info("processors may halt between requests: %s: %s", self._device, error.strerror)
+            words = "mount.cpu_latency has no effect: %s: %s"
+            log.log(self._refused, words, self._device, error.strerror)
         else:
             self._is_asked.set()
 

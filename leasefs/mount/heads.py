@@ -32,12 +32,15 @@ class Heads:
         return self._in(path.rstrip(b"/").rpartition(b"/")[0])
 
     def _in(self, directory: bytes) -> str | None:
+        below = []
+        while directory and directory not in self._heads and not self._may_be_repository(directory):
+            below.append(directory)
+            directory = directory.rpartition(b"/")[0]
         if directory not in self._heads:
-            if directory and not self._may_be_repository(directory):
-                self._heads[directory] = self._in(directory.rpartition(b"/")[0])
-            else:
-                self._heads[directory] = head_in(self._tree, directory)
-        return self._heads[directory]
+            self._heads[directory] = head_in(self._tree, directory)
+        head = self._heads[directory]
+        self._heads.update(dict.fromkeys(below, head))
+        return head
 
     def _may_be_repository(self, directory: bytes) -> bool:
         try:

@@ -20,7 +20,7 @@ from leasefs.core.errors import NotMounted
 from leasefs.mount.changes import ChangeLog
 from leasefs.mount.connection import connect, raise_read_ahead
 from leasefs.mount.control_dir import ControlDir
-from leasefs.mount.cpu_latency import CpuLatency, is_wanted
+from leasefs.mount.cpu_latency import latency_of
 from leasefs.mount.delegating import cut_off
 from leasefs.mount.fsmonitor import finder, finder_of_all
 from leasefs.mount.gate import Gate
@@ -157,7 +157,7 @@ async def serve(
         cache = FuseCache(notices)
         tree = _tree(mountpoint, root_fd, ground, gate, cache, sharing, control, judge)
         serves(tree)
-        latency = CpuLatency() if is_wanted(options.cpu_latency) else None
+        latency = latency_of(options.cpu_latency)
         pump = Pump(handshake, notices.begin, *([latency.waited] if latency else []))
         holdings.when_given(partial(cut_off, tree))
         _init(Operations(tree, xattrs=options.xattrs), handshake.libfuse_fd, pump, options)

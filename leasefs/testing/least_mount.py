@@ -20,7 +20,7 @@ import trio
 from pyfuse3 import EntryAttributes, FileInfo, FUSEError
 
 from leasefs.mount.connection import connect, raise_read_ahead
-from leasefs.mount.cpu_latency import CpuLatency, is_wanted
+from leasefs.mount.cpu_latency import latency_of
 from leasefs.mount.handshake import Handshake
 from leasefs.mount.mountinfo import top_at
 from leasefs.mount.mountpoint import MountOptions
@@ -186,7 +186,7 @@ async def _serve(source: str, mountpoint: str, cpu_latency: str = "any") -> None
     options = MountOptions(source, mountpoint, "least")
     root_fd = os.open(source, os.O_RDONLY | os.O_DIRECTORY)
     handshake = Handshake(connect(options))
-    latency = CpuLatency() if is_wanted(cpu_latency) else None
+    latency = latency_of(cpu_latency)
     waited = latency.waited if latency else lambda: None
     vars(pyfuse3)["trio"] = PumpedTrio(Pump(handshake, waited=waited))
     pyfuse3.init(LeastOperations(root_fd), f"/dev/fd/{handshake.libfuse_fd}", set())

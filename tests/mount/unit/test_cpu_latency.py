@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import trio.testing
 
 from leasefs.core.settings import CPU_LATENCIES
 from leasefs.mount import cpu_latency
-from leasefs.mount.cpu_latency import CpuLatency, is_wanted
+from leasefs.mount.cpu_latency import CpuLatency, latency_of
 
 
 @pytest.fixture
@@ -87,6 +88,22 @@ def test_where_it_is_not_permitted_it_is_tried_once(
     _waits(latency, 100)
 
 
+@pytest.mark.parametrize(("word", "level"), [("auto", logging.INFO), ("low", logging.WARNING)])
+def test_who_asks_for_it_by_name_is_told_that_it_is_not_permitted(
+    word: str, level: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(cpu_latency, "_is_virtual", lambda: True)
+    caplog.set_level(logging.INFO, cpu_latency.__name__)
+    latency = latency_of(word)
+    assert latency is not None
+    monkeypatch.setattr(latency, "_device", "/nonexistent/device")
+    _waits(latency, 100)
+    assert [(one.levelno, "No such file" in one.getMessage()) for one in caplog.records] == [
+        (level, True)
+    ]
+
+
 @pytest.mark.parametrize(
     ("processors", "flags", "wanted"),
     [
@@ -103,16 +120,16 @@ def test_by_itself_it_is_wanted_on_small_virtual_machines(
 ) -> None:
     told = f"processor\t: 0\nmodel name\t: hypervisor\nflags\t\t: {flags}\n\nprocessor\t: 1\n"
     monkeypatch.setattr(os, "cpu_count", lambda: processors)
-    monkeypatch.setattr(cpu_latency.Path, "read_text", lambda *_, **__: told)
-    assert [is_wanted(word) for word in CPU_LATENCIES] == [wanted, True, False]
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: told)
+    assert [latency_of(word) is not None for word in CPU_LATENCIES] == [wanted, True, False]
 
 
 @pytest.mark.parametrize("told", ["", "Processor\t: ARMv8\nFeatures\t: fp\n"])
 def test_a_machine_that_does_not_tell_is_none(monkeypatch: pytest.MonkeyPatch, told: str) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    monkeypatch.setattr(cpu_latency.Path, "read_text", lambda *_, **__: told)
-    assert not is_wanted("auto")
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: told)
+    assert latency_of("auto") is None
     monkeypatch.undo()
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     monkeypatch.setattr(cpu_latency, "_CPUINFO", "/nonexistent")
-    assert not is_wanted("auto")
+    assert latency_of("auto") is None

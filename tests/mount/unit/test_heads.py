@@ -88,6 +88,11 @@ def test_a_repository_is_read_once_until_git_does_something(
     assert len(asked) == 2
 
 
+def test_no_path_is_too_deep(tmp_path: Path, tree: WorkTree) -> None:
+    head = _commit(tmp_path)
+    assert Heads(tree).of(b"d/" * 1900 + b"file") == head
+
+
 def test_without_a_repository_there_is_none(tree: WorkTree) -> None:
     assert Heads(tree).of(b"d/file") == ""
 
