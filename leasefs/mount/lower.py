@@ -36,7 +36,7 @@ _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 NO_MORE = frozenset({errno.EMFILE, errno.ENFILE})
 # A name or a directory on the way to it is gone, or something else took its place.
-_NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
+NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -249,7 +249,7 @@ class Lower:
                 if not self._inodes.is_same(below, os.fstat(fd)):
                     return False
         except OSError as error:
-            if error.errno in _NOT_THERE:
+            if error.errno in NOT_THERE:
                 return False
             raise
         finally:
@@ -301,7 +301,7 @@ class Lower:
         try:
             found = os.stat(node.name, dir_fd=self.directory(parent), follow_symlinks=False)
         except OSError as error:
-            if error.errno in _NOT_THERE:
+            if error.errno in NOT_THERE:
                 return None
             raise
         return found if self._inodes.is_same(node, found) else None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from leasefs.mount.handles import OpenDirectory, OpenFile, OpenVirtual
 from leasefs.mount.inodes import GONE
 from leasefs.mount.listing import Item, Listing
-from leasefs.mount.lower import stale
+from leasefs.mount.lower import NOT_THERE, stale
 from leasefs.mount.timeouts import SURE_S
 from leasefs.mount.tree import Entry, Tree
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from leasefs.mount.inodes import Node
 
+# Others may put another directory at a name each time that it is looked at.
+_TRIES = 20
 # "." and ".." come first; names follow by their place in the stream's list.
 _DOTS = 2
 
@@ -39,6 +41,8 @@ def lookup(tree: Tree, parent_number: int, name: bytes, thread: int = 0) -> Entr
     if retries.told and retries.looks_again(thread) and not tree.redirects.is_at(parent, name):
         return look_again(tree, parent, name, thread)
     found = tree.look(parent, name)
+    if found is not None and stat.S_ISDIR(found.st_mode):
+        found = _within_reach(tree, parent, name, found)
     if found is None:
         tree.outside.looked_up(parent, name)
         return None
@@ -46,6 +50,32 @@ def lookup(tree: Tree, parent_number: int, name: bytes, thread: int = 0) -> Entr
         entry_s = tree.redirects.looked_up((parent_number, name), found, thread)
         return tree.entry(parent, name, found)._replace(entry_s=entry_s)
     return tree.entry(parent, name, found)
+
+
+def _within_reach(
+    tree: Tree, parent: Node, name: bytes, found: os.stat_result
+) -> os.stat_result | None:
+    """What is at the name now; if a directory, it is open here, and so reached wherever others move it next.
+
+    What follows upon the answer has to find it: where a name is made, the kernel passes the first ESTALE on
+    (filename_create, fs/namei.c).
+    """
+    for _ in range(_TRIES):
+        node = tree.inodes.learn(parent, name, found)
+        try:
+            tree.lower.directory(node)
+        except OSError as error:
+            if not node.lookups:
+                tree.forget(node.number, 0)
+            if error.errno not in NOT_THERE:
+                break
+        else:
+            break
+        again = tree.look(parent, name)
+        if again is None or not stat.S_ISDIR(again.st_mode):
+            return again
+        found = again
+    return found
 
 
 def look_again(tree: Tree, parent: Node, name: bytes, thread: int) -> Entry | None:
