@@ -18,6 +18,8 @@ import threading
 from enum import Enum, auto
 from queue import SimpleQueue
 
+from leasefs.mount.proc_file import read_proc
+
 _AT_REMOVEDIR = 0x200
 _PAGE = 4096
 # Reading takes some microseconds; more than this is a lock that somebody holds, or a machine under such load
@@ -110,7 +112,7 @@ class Callers:
 def intent(thread: int, name: bytes) -> Intent:
     """What the thread, which is in a system call, means to do at the directory entry `name`."""
     try:
-        fields = _raw(f"/proc/{thread}/syscall").split()
+        fields = read_proc(f"/proc/{thread}/syscall", _PAGE).split()
         number, values = int(fields[0]), [int(value, 16) for value in fields[1:]]
         at_name = name in _last_names(thread, [values[at] for at in _PATHS[number]])
     except (OSError, OverflowError, ValueError, LookupError):
@@ -123,15 +125,6 @@ def intent(thread: int, name: bytes) -> Intent:
         takes = removes_directory or number in _TAKING[_MACHINE]
         return Intent.TAKES if takes else Intent.ENDS
     return Intent.REMOVES if unlinks or number == _RMDIR.get(_MACHINE) else Intent.PASSES
-
-
-def _raw(path: str) -> bytes:
-    # By open() it would take twice as long.
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(fd, _PAGE)
-    finally:
-        os.close(fd)
 
 
 def _last_names(thread: int, addresses: list[int]) -> list[bytes]:

@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from leasefs.mount.mountinfo import parse, top_at
+from leasefs.mount.proc_file import read_proc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,11 +41,7 @@ class Identity(NamedTuple):
 def identity(pid: int) -> Identity | None:
     """Who has this number now; None if nobody."""
     try:
-        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            found = os.read(fd, _STAT_BYTES)
-        finally:
-            os.close(fd)
+        found = read_proc(f"/proc/{pid}/stat", _STAT_BYTES)
         fields = found[found.rindex(b")") + 2 :].split()
         return Identity(int(fields[_PARENT]), fields[_STARTED], fields[_STACK], fields[_ARGUMENTS])
     except (OSError, ValueError, IndexError):

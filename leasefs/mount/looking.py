@@ -62,10 +62,8 @@ class Looking:
         self._upstream = upstream
         self._wall_s = wall_s
         self._one = trio.Lock()
-        self._git_changed = False
         self._git_changed_s = self._touched_s = float("-inf")
-        self._due = trio.Event()
-        self._due_now = trio.Event()
+        self._due, self._git_changed = trio.Event(), trio.Event()
         intents.touched = self._touch
         # Called in a worker thread with the directory of each repository inside the tree that a path is in: what is
         # committed there changes nothing in the tree's own git directory.
@@ -74,9 +72,11 @@ class Looking:
 
     def git_changed(self) -> None:
         """The git directory changed: look at everything soon."""
-        self._git_changed = True
         self._git_changed_s = trio.current_time()
-        self._due_now.set()
+        self._look_at_everything()
+
+    def _look_at_everything(self) -> None:
+        self._git_changed.set()
         self._due.set()
 
     def _touch(self) -> None:
@@ -89,8 +89,7 @@ class Looking:
         """Look when it is due, for ever."""
         while True:
             await self._due.wait()
-            if not self._git_changed:
-                await self._pause()
+            await self._pause()
             await self._until_git_rests()
             try:
                 await self._look_at_what_is_due()
@@ -103,7 +102,7 @@ class Looking:
         latest_s = trio.current_time() + 2 * AFTER_TOUCH_S
         while (until_s := min(self._touched_s + AFTER_TOUCH_S, latest_s)) > trio.current_time():
             with trio.move_on_at(until_s):
-                await self._due_now.wait()
+                await self._git_changed.wait()
                 return
 
     async def _until_git_rests(self) -> None:
@@ -113,15 +112,13 @@ class Looking:
             await trio.sleep_until(until_s)
 
     async def _look_at_what_is_due(self) -> None:
-        everything = self._git_changed
-        self._git_changed = False
-        self._due, self._due_now = trio.Event(), trio.Event()
+        everything = self._git_changed.is_set()
+        self._due, self._git_changed = trio.Event(), trio.Event()
         try:
             await self.look(touched_only=not everything)
         except VcsError:
             # Those that were to be looked at are in no later epoch: all has to be.
-            self._git_changed = True
-            self._due.set()
+            self._look_at_everything()
             raise
 
     async def look(self, *, touched_only: bool = False) -> dict[bytes, Standing | None]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
     from types import TracebackType
 
+    from leasefs.mount.cpu_latency import CpuLatency
     from leasefs.mount.handshake import Handshake
 
     _Await = Callable[[], Generator[Any, Any, None]]
@@ -69,11 +70,11 @@ class Pump:
         self,
         handshake: Handshake | None = None,
         begun: Callable[[], None] = lambda: None,
-        waited: Callable[[], None] = lambda: None,
+        latency: CpuLatency | None = None,
     ) -> None:
-        """`begun` is called once the handshake is over, `waited` whenever no request was there at once."""
+        """`begun` is called once the handshake is over; `latency` hears whenever no request was there at once."""
         self._handshake = handshake
-        self._waited = waited
+        self._waited = latency.waited if latency is not None else lambda: None
         self._begun = begun
         self._poll = select.poll()
         self._polled_fd = -1

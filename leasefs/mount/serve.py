@@ -158,7 +158,7 @@ async def serve(
         tree = _tree(mountpoint, root_fd, ground, gate, cache, sharing, control, judge)
         serves(tree)
         latency = latency_of(options.cpu_latency)
-        pump = Pump(handshake, notices.begin, *([latency.waited] if latency else []))
+        pump = Pump(handshake, notices.begin, latency)
         holdings.when_given(partial(cut_off, tree))
         _init(Operations(tree, xattrs=options.xattrs), handshake.libfuse_fd, pump, options)
         tasks = [] if foreign is None else foreign.tasks(tree, watched=watched)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leasefs.core.held import HeldView
@@ -18,6 +19,16 @@ from leasefs.testing.static_holdings import StaticHoldings, held
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Duck-typed RequestContext."""
+
+    uid: int = os.getuid()
+    gid: int = os.getgid()
+    pid: int = os.getpid()
+    umask: int = 0o022
 
 
 @contextmanager

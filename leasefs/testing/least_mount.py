@@ -187,8 +187,7 @@ async def _serve(source: str, mountpoint: str, cpu_latency: str = "any") -> None
     root_fd = os.open(source, os.O_RDONLY | os.O_DIRECTORY)
     handshake = Handshake(connect(options))
     latency = latency_of(cpu_latency)
-    waited = latency.waited if latency else lambda: None
-    vars(pyfuse3)["trio"] = PumpedTrio(Pump(handshake, waited=waited))
+    vars(pyfuse3)["trio"] = PumpedTrio(Pump(handshake, latency=latency))
     pyfuse3.init(LeastOperations(root_fd), f"/dev/fd/{handshake.libfuse_fd}", set())
     mount = top_at(options.real_mountpoint)
     if mount is not None:

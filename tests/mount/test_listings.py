@@ -55,6 +55,13 @@ def _change(place: Path, choose: random.Random) -> None:
         os.rename(place / one, place / (other if act == "replace" else new))
 
 
+def _new_directory(pair: Pair, name: str) -> tuple[Path, Path]:
+    """The plain one, and the same through the mount."""
+    below = pair.source / name
+    below.mkdir()
+    return below, Path(pair.mount.root, name)
+
+
 def _seen(place: Path) -> dict[str, tuple[int, int, int]]:
     """What one listing tells of each name; the time of its last change tells which file it is."""
     with os.scandir(place) as entries:
@@ -64,9 +71,7 @@ def _seen(place: Path) -> dict[str, tuple[int, int, int]]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_listing_after_each_change_is_that_of_the_plain_directory(pair: Pair, seed: int) -> None:
-    place = f"listed-{seed}"
-    below, mounted = pair.source / place, Path(pair.mount.root, place)
-    below.mkdir()
+    below, mounted = _new_directory(pair, f"listed-{seed}")
     choose = random.Random(seed)
     for _ in range(150):
         _change(mounted, choose)
@@ -75,9 +80,7 @@ def test_a_listing_after_each_change_is_that_of_the_plain_directory(pair: Pair, 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_also_where_others_change_it_meanwhile(pair: Pair, seed: int) -> None:
-    place = f"listed-by-two-{seed}"
-    below, mounted = pair.source / place, Path(pair.mount.root, place)
-    below.mkdir()
+    below, mounted = _new_directory(pair, f"listed-by-two-{seed}")
     choose = random.Random(seed)
     for _ in range(60):
         for _ in range(choose.randrange(1, 4)):

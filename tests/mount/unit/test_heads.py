@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
 from leasefs.mount.heads import Heads, head_in
+from leasefs.testing.mount_trees import git
 from leasefs.vcs import reconcile
 from leasefs.vcs.worktree import WorkTree
 
@@ -17,16 +17,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def _git(place: Path, *arguments: str) -> str:
-    command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(place), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-
 def _commit(place: Path) -> str:
     place.mkdir(parents=True, exist_ok=True)
-    _git(place, "init", "-q")
-    _git(place, "commit", "-q", "--allow-empty", "-m", f"in {place.name}")
-    return _git(place, "rev-parse", "HEAD")
+    git(place, "init", "-q")
+    git(place, "commit", "-q", "--allow-empty", "-m", f"in {place.name}")
+    return git(place, "rev-parse", "HEAD").strip()
 
 
 @pytest.fixture
@@ -44,7 +39,7 @@ def test_each_path_has_the_head_of_the_repository_that_it_is_in(
     innermost = _commit(tmp_path / "a/inner/b/c")
     (tmp_path / "a/inner/plain/deep").mkdir(parents=True)
     (tmp_path / "none/.git").mkdir(parents=True)
-    _git(tmp_path, "init", "-q", "empty")
+    git(tmp_path, "init", "-q", "empty")
     expected = {
         b"file": outer,
         b"a/file": outer,

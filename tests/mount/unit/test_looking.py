@@ -179,16 +179,23 @@ async def test_a_look_is_made_when_git_changes_and_when_touching_ends(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_pause_lasts_from_the_last_touch_and_at_most_twice_as_long(
-    world: World, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
-) -> None:
+def _looks(world: World, monkeypatch: pytest.MonkeyPatch, *, touched_only: bool) -> list[float]:
+    """When looks are made, all of them at that much."""
     looks: list[float] = []
+    expected = touched_only
 
     async def look(*, touched_only: bool) -> None:
-        assert touched_only
+        assert touched_only == expected
         looks.append(trio.current_time())
 
     monkeypatch.setattr(world.looking, "look", look)
+    return looks
+
+
+async def test_a_pause_lasts_from_the_last_touch_and_at_most_twice_as_long(
+    world: World, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    looks = _looks(world, monkeypatch, touched_only=True)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.looking.run)
         for touches, lasts_s in (
@@ -216,13 +223,7 @@ async def test_what_git_does_in_a_row_is_looked_at_once(
     commands: int,
     lasts_s: float,
 ) -> None:
-    looks: list[float] = []
-
-    async def look(*, touched_only: bool) -> None:
-        assert not touched_only
-        looks.append(trio.current_time())
-
-    monkeypatch.setattr(world.looking, "look", look)
+    looks = _looks(world, monkeypatch, touched_only=False)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.looking.run)
         began_s = trio.current_time()

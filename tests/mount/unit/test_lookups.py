@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyfuse3
 import pytest
 
 from leasefs.mount.tree import Tree
-from leasefs.testing.bare_operations import bare_operations
+from leasefs.testing.bare_operations import Caller, bare_operations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from leasefs.mount.operations import Operations
 
 ROOT: Any = pyfuse3.ROOT_INODE
-CALLER: Any = SimpleNamespace(uid=os.getuid(), gid=os.getgid(), pid=os.getpid(), umask=0o022)
+CALLER: Any = Caller()
 
 
 @pytest.fixture

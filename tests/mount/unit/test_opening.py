@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyfuse3
 import pytest
 
-from leasefs.testing.bare_operations import bare_operations
+from leasefs.testing.bare_operations import Caller, bare_operations
 from leasefs.testing.static_holdings import StaticHoldings, held
 
 if TYPE_CHECKING:
@@ -23,16 +23,6 @@ pytestmark = pytest.mark.trio
 
 ROOT = 1
 TRUNCATING = os.O_WRONLY | os.O_TRUNC
-
-
-@dataclass(frozen=True)
-class Caller:
-    """Duck-typed RequestContext."""
-
-    uid: int = os.getuid()
-    gid: int = os.getgid()
-    pid: int = os.getpid()
-    umask: int = 0o022
 
 
 CALLER: Any = Caller()

@@ -15,7 +15,7 @@ from leasefs.core.held import HeldView
 from leasefs.mount.handles import OpenFile
 from leasefs.mount.links import LinkedNames
 from leasefs.mount.operations import CHANGES, Operations
-from leasefs.testing.bare_operations import bare_operations
+from leasefs.testing.bare_operations import Caller, bare_operations
 from leasefs.testing.mount_trees import snapshot
 from leasefs.testing.static_holdings import StaticHoldings, held
 
@@ -23,16 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ROOT = 1
-
-
-@dataclass(frozen=True)
-class Caller:
-    """Duck-typed RequestContext."""
-
-    uid: int = os.getuid()
-    gid: int = os.getgid()
-    pid: int = os.getpid()
-    umask: int = 0o022
 
 
 @dataclass

@@ -13,7 +13,7 @@ import pytest
 from leasefs.mount import opening
 from leasefs.mount.inodes import Node
 from leasefs.mount.retries import Retries
-from leasefs.testing.bare_operations import bare_operations
+from leasefs.testing.bare_operations import Caller, bare_operations
 from leasefs.testing.static_holdings import StaticHoldings, held
 
 if TYPE_CHECKING:
@@ -26,18 +26,8 @@ if TYPE_CHECKING:
 ROOT = 1
 
 
-@dataclass(frozen=True)
-class Thread:
-    """Duck-typed RequestContext."""
-
-    pid: int
-    uid: int = os.getuid()
-    gid: int = os.getgid()
-    umask: int = 0o022
-
-
 def thread(number: int) -> Any:
-    return Thread(number)
+    return Caller(pid=number)
 
 
 OURS, OTHER = thread(7), thread(8)
