@@ -58,7 +58,7 @@ _TOGETHER = {
 
 
 class Suspicion(NamedTuple):
-    """What seems to have happened, and when it was seen first; told not before `due_s`."""
+    """What seems to have happened, and when it was seen first; told not before `due_s`, and this mount's turn."""
 
     what: str
     wall_s: float
@@ -86,15 +86,15 @@ class ForeignReport:
         self._suspected: dict[bytes, Suspicion] = {}
         self._told_s: dict[tuple[bytes, str], float] = {}
         self._events_lost = False
+        # So many mounts of the tree report the same before this one does.
         self._rank = 0
         self._some = trio.Event()
 
     def suspect(self, path: bytes, what: str) -> None:
         """Something happened to the path that this mount did not do."""
         now_s = trio.current_time()
-        wait_s = HELD_BACK_S + self._rank * _FOR_EACH_OTHER_S
         told_s = self._told_s.get((path, what), -_AGAIN_AFTER_S)
-        due_s = max(now_s + wait_s, told_s + _AGAIN_AFTER_S)
+        due_s = max(now_s + HELD_BACK_S, told_s + _AGAIN_AFTER_S)
         self._add(path, Suspicion(what, self._wall_s(), due_s))
 
     def _add(self, path: bytes, later: Suspicion) -> None:
@@ -135,17 +135,21 @@ class ForeignReport:
         """Wait for the next that is due, and tell what is due then."""
         self._some = trio.Event()
         if self._suspected:
-            self._rank = min(_MOST_OTHERS, await self._others.look())
+            self._rank = await self._others_before_us()
             if not self._events_lost:
                 first_s = min(one.due_s for one in self._suspected.values())
-                await trio.sleep_until(first_s + GATHERED_S)
-        now_s = trio.current_time()
-        due = {path: one for path, one in self._suspected.items() if one.due_s <= now_s}
+                await trio.sleep_until(first_s + self._turn_s + GATHERED_S)
+        due_s = trio.current_time() - self._turn_s
+        due = {path: one for path, one in self._suspected.items() if one.due_s <= due_s}
         for path in due:
             del self._suspected[path]
         try:
             foreign = await self._foreign(tree, due)
             due = foreign
+            if foreign and await self._others_before_us() > self._rank:
+                # They came after the last look; this one was a moment ago, for what nobody explained.
+                self._put_back(foreign)
+                return
             while foreign or self._events_lost:
                 told = _first(foreign)
                 await self._tell(told)
@@ -157,6 +161,14 @@ class ForeignReport:
         finally:
             if self._suspected:
                 self._some.set()
+
+    async def _others_before_us(self) -> int:
+        return min(_MOST_OTHERS, await self._others.look())
+
+    @property
+    def _turn_s(self) -> float:
+        """How much later than the first of the tree's mounts this one tells."""
+        return self._rank * _FOR_EACH_OTHER_S
 
     def _put_back(self, due: Mapping[bytes, Suspicion]) -> None:
         for path, one in due.items():

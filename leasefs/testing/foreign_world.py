@@ -55,15 +55,16 @@ def events_lost(agent: Agent) -> bool:
 def until_covered(agent: Agent, source: str) -> None:
     """Return once this mount watches each directory of its tree: a file made there now is told of by it.
 
-    It holds everything meanwhile, so that no other mount of the tree tells of it.
+    It holds the probes meanwhile, so that no other mount of the tree tells of them; and nothing else, for what
+    changes within a quarter of a second after a lease of another mount is put to that lease (docs/THREATS.md).
     """
-    lease = agent.claim("**")
     name = f"{PROBE}-{agent.about['agent']}"
     probes = {
         os.path.relpath(os.path.join(above, name), source)
         for above, _, _ in os.walk(source)
         if "/.git" not in above
     }
+    lease = agent.claim(*probes)
     for probe in probes:
         Path(source, probe).write_text("")
     eventually(
