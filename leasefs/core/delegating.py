@@ -18,7 +18,7 @@ from leasefs.core.errors import (
     InvalidRequest,
     NotContained,
 )
-from leasefs.core.globs import globs_of
+from leasefs.core.globs import globs_of, lies_on
 from leasefs.core.granting import take
 from leasefs.core.intents import OnDirty, Require
 from leasefs.core.keys import answered_before, fingerprint
@@ -28,7 +28,6 @@ from leasefs.core.paths import text
 from leasefs.core.queue import ancestors
 from leasefs.core.records import Claim, Lease, Session
 from leasefs.core.releasing import refuse_dirty, unfinished
-from leasefs.core.uncommitted import lies_on
 from leasefs.core.views import is_live, lease_answer
 from leasefs.core.waits import cycle_by_grant, names_of
 

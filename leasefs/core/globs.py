@@ -379,3 +379,12 @@ def escape(path: str | bytes) -> str:
         BadPath: as `literal_glob`.
     """
     return literal_glob(path).text
+
+
+def lies_on(path: bytes, globs: Iterable[Glob]) -> bool:
+    """Whether one of `globs` matches `path`, or something below it if it is a directory's."""
+    plain = path.rstrip(b"/")
+    return any(
+        glob.matches(plain) or ((plain != path or not path) and glob.may_match_below(plain))
+        for glob in globs
+    )

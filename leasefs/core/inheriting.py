@@ -9,11 +9,10 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from leasefs.core.answers import Inherited, NoteAnswer
-from leasefs.core.globs import globs_of
+from leasefs.core.globs import globs_of, lies_on
 from leasefs.core.intents import NAMES_KEPT, IntentState
 from leasefs.core.overlap import first_overlap
 from leasefs.core.records import replace
-from leasefs.core.uncommitted import lies_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

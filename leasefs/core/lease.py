@@ -8,6 +8,8 @@ MIN_TTL_S = 1.0
 MAX_TTL_S = 24 * 3600.0
 DEFAULT_TTL_S = 30 * 60.0
 MAX_GLOBS = 256
+# A session that was not heard of for so long is taken to be gone; it may come back (P5).
+SESSION_TTL_S = 90.0
 
 
 class Mode(Enum):

@@ -18,9 +18,10 @@ from leasefs.core.events import (
 )
 from leasefs.core.globs import globs_of
 from leasefs.core.granting import is_live_again, settle
+from leasefs.core.lease import SESSION_TTL_S
 from leasefs.core.recalling import come_back, due_at_s, overdue
 from leasefs.core.restoring import open_if_due
-from leasefs.core.views import SESSION_TTL_S, is_live, recall_answer
+from leasefs.core.views import is_live, recall_answer
 from leasefs.core.waits import may_come_back
 
 if TYPE_CHECKING:

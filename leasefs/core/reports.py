@@ -12,7 +12,7 @@ from leasefs.core.answers import ForeignAnswer, HeldPath, IntentsAnswer, Settled
 from leasefs.core.claims import session_of
 from leasefs.core.errors import InvalidRequest
 from leasefs.core.events import ForeignWrite, ForeignWrites, IntentsNoted, IntentsSettled, Settled
-from leasefs.core.globs import globs_of, literal_glob
+from leasefs.core.globs import globs_of, lies_on, literal_glob
 from leasefs.core.granting import settle_territory
 from leasefs.core.intents import MAX_NOTES, IntentState, Outcome, stays_new
 from leasefs.core.lease import Mode
@@ -21,7 +21,6 @@ from leasefs.core.paths import MAX_PATH_BYTES, parse_tree_path, shown
 from leasefs.core.queue import ancestors
 from leasefs.core.records import Holder, Intent, Lease, Session, replace
 from leasefs.core.sessions import is_name
-from leasefs.core.uncommitted import lies_on
 
 if TYPE_CHECKING:
     from leasefs.core.commands import (

@@ -132,15 +132,6 @@ def work_id(lease: str, agent: str) -> str:
     return f"{agent}/{lease}"
 
 
-def lies_on(path: bytes, globs: Iterable[Glob]) -> bool:
-    """Whether one of `globs` matches `path`, or something below it if it is a directory's."""
-    plain = path.rstrip(b"/")
-    return any(
-        glob.matches(plain) or ((plain != path or not path) and glob.may_match_below(plain))
-        for glob in globs
-    )
-
-
 def ground_of(paths: Iterable[bytes]) -> tuple[str, ...]:
     """A few globs that cover these paths: exact where few enough, else the directories that they are in."""
     for depth in (16, 8, 4, 3, 2, 1):

@@ -17,6 +17,7 @@ from leasefs.core.answers import (
 from leasefs.core.estimating import Estimate, estimate
 from leasefs.core.globs import globs_of
 from leasefs.core.inheriting import inherited
+from leasefs.core.lease import SESSION_TTL_S
 from leasefs.core.obstacles import Obstacles, obstacles
 from leasefs.core.queue import Standing, rank
 from leasefs.core.whole_queue import in_order
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from leasefs.core.intents import IntentState
     from leasefs.core.records import Claim, Lease, Rescue, Session
     from leasefs.core.state import State
-
-SESSION_TTL_S = 90.0
 
 
 class WantedIntents(NamedTuple):

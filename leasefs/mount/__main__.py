@@ -1,8 +1,11 @@
-"""`python -m leasefs.mount`: one mount, configured through a pipe (see `leasefs.mount.launch`)."""
+"""`python -m leasefs.mount CONFIG_FD STATUS_FD`: one mount, configured through a pipe (see `leasefs.mount.launch`).
+
+The descriptors are of two pipes: what to mount is read from the first, one line of JSON on what came of it is
+written to the second.
+"""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import sys
@@ -17,17 +20,18 @@ from leasefs.mount.launch import decode_config
 
 
 def main() -> int:
-    """Mount and serve until told to stop. 0: stopped in order. 1: not mounted, or ended by a fault."""
-    parser = argparse.ArgumentParser(prog="python -m leasefs.mount", description=__doc__)
-    parser.add_argument("--config-fd", type=int, required=True, help="pipe with the configuration")
-    parser.add_argument("--status-fd", type=int, required=True, help="pipe for one line of JSON")
-    given = parser.parse_args()
-    with open(given.config_fd, "rb") as pipe:
+    """Mount and serve until told to stop. 0: stopped in order. 1: not mounted, or ended by a fault. 2: called wrongly."""
+    try:
+        config_fd, status_fd = map(int, sys.argv[1:])
+    except ValueError:
+        sys.stderr.write(f"{__doc__}\nTo mount, call `leasefs mount`.\n")
+        return 2
+    with open(config_fd, "rb") as pipe:
         config = decode_config(pipe.read())
 
     def tell(outcome: dict[str, Any]) -> None:
         # Whoever started us may have left meanwhile; that is no reason to stop.
-        with contextlib.suppress(BrokenPipeError), open(given.status_fd, "wb") as status:
+        with contextlib.suppress(BrokenPipeError), open(status_fd, "wb") as status:
             status.write(json.dumps(outcome).encode() + b"\n")
 
     try:

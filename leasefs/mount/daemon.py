@@ -8,7 +8,6 @@ session is ended then as well.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import logging
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,12 +23,13 @@ from leasefs.core.errors import InvalidRequest, LeasefsError, NotMounted
 from leasefs.mount.agent_session import AgentSession, opened_session
 from leasefs.mount.control_http import listen, serve_http
 from leasefs.mount.control_server import refusal
+from leasefs.mount.memory import use_one_arena
 from leasefs.mount.mountpoint import MountOptions, check
 from leasefs.mount.over_dead import entered
 from leasefs.mount.parts import Parts
 from leasefs.mount.registry import control_socket, registered
 from leasefs.mount.serve import serve
-from leasefs.mount.telling_git import git_told
+from leasefs.mount.telling_git import telling_git
 from leasefs.mount.unleased_policy import settings_of
 from leasefs.mount.work import opened_tree
 from leasefs.vcs.errors import VcsError
@@ -37,15 +37,13 @@ from leasefs.vcs.project_file import read_project_file
 from leasefs.vcs.territory import territory_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from leasefs.mount.launch import MountConfig
     from leasefs.mount.unleased_policy import Settings
     from leasefs.vcs.project_file import ProjectFile
 
 log = logging.getLogger(__name__)
-
-_M_ARENA_MAX = -8
 
 
 class _Tree(NamedTuple):
@@ -81,8 +79,13 @@ async def _run(
             parts = Parts(
                 root_fd, config, session, about, tree.project, settings, tree.owner_uid, told
             )
-            async with git_told(options.entry, wanted=config.fsmonitor) as about["fsmonitor"]:
-                await _serve_all(options, session, parts, ready)
+            async with telling_git(options.entry) as telling:
+
+                async def beforehand() -> None:
+                    wanted = config.fsmonitor
+                    about["fsmonitor"] = await telling.begin() if wanted else "off: not wanted"
+
+                await _serve_all(options, session, parts, beforehand, ready)
             await parts.work.end()
     finally:
         await session.end()
@@ -92,6 +95,7 @@ async def _serve_all(
     options: MountOptions,
     session: AgentSession,
     parts: Parts,
+    beforehand: Callable[[], Awaitable[None]],
     ready: Callable[[dict[str, Any]], None],
 ) -> None:
     about, control = parts.about, parts.control
@@ -127,6 +131,7 @@ async def _serve_all(
                 parts.foreign,
                 parts.unleased.treat,
                 parts.serves,
+                beforehand,
             )
             nursery.cancel_scope.cancel()
 
@@ -192,8 +197,7 @@ def run(config: MountConfig, tell: Callable[[dict[str, Any]], None]) -> int:
 
     `tell` hears once how the start went: `{"ready": facts}` or `{"error": {code, message, details}}`.
     """
-    # One arena of malloc(3) for all threads: another for each would hold memory that nobody uses.
-    ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+    use_one_arena()
     told = False
 
     def ready(about: dict[str, Any]) -> None:

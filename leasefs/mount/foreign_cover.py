@@ -21,6 +21,7 @@ import trio
 from leasefs.core.policy import Place
 from leasefs.mount.gate import Wanting
 from leasefs.mount.ground import CONTROL_NAME
+from leasefs.mount.memory import give_back
 from leasefs.mount.watches import GONE
 
 if TYPE_CHECKING:
@@ -87,16 +88,21 @@ class Cover:
         """List all of the tree, then what comes, for ever."""
         await trio.sleep(_BEGIN_AFTER_S)
         self._add(_Task(self._tree.inodes.root, b"", "first"))
+        await self._do_all()
+        give_back()
         while True:
             await self._some.wait()
-            self._rest_at_s = _now_s() + _WORK_S
-            while self._tasks:
-                await self._do(self._tasks.popleft())
-            self._some = trio.Event()
-            if self._again:
-                self._again = False
-                self._foreign.own.let_go()
-                self._looked_again()
+            await self._do_all()
+
+    async def _do_all(self) -> None:
+        self._rest_at_s = _now_s() + _WORK_S
+        while self._tasks:
+            await self._do(self._tasks.popleft())
+        self._some = trio.Event()
+        if self._again:
+            self._again = False
+            self._foreign.own.let_go()
+            self._looked_again()
 
     async def _do(self, task: _Task) -> None:
         try:

@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from leasefs.client.process import program_name
+from leasefs.core.globs import lies_on
 from leasefs.core.paths import text
 from leasefs.core.policy import Op, Place, Target
-from leasefs.core.uncommitted import lies_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

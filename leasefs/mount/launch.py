@@ -111,8 +111,7 @@ def _started(config: MountConfig, log_path: str) -> dict[str, Any]:
 
 
 def _command(config_fd: int, status_fd: int) -> list[str]:
-    fds = ("--config-fd", str(config_fd), "--status-fd", str(status_fd))
-    return [sys.executable, "-m", "leasefs.mount", *fds]
+    return [sys.executable, "-m", "leasefs.mount", str(config_fd), str(status_fd)]
 
 
 def _outcome(status: IO[bytes], child: subprocess.Popen[bytes], log_path: str) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import logging
 import os
 import resource
@@ -30,6 +29,7 @@ from leasefs.mount.inodes import Inodes
 from leasefs.mount.kernel_cache import FuseCache, Uncached
 from leasefs.mount.links import LinkedNames
 from leasefs.mount.lower import Lower
+from leasefs.mount.memory import give_back, spare_the_collector
 from leasefs.mount.mountinfo import Mount, top_at
 from leasefs.mount.mountpoint import MountOptions, check
 from leasefs.mount.notices import Notices
@@ -68,7 +68,6 @@ _libc = ctypes.CDLL(None)
 _REQUESTS_AT_ONCE = 1000
 # Not for what callers have open, unless that would be more than a quarter of all.
 _DESCRIPTORS_LEFT = 1024
-_COLLECT_AFTER = 50_000
 _SIGNALS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
 
@@ -124,12 +123,13 @@ async def serve(
     foreign: ForeignWrites | None = None,
     treat: Callable[[Gate], None] = lambda _: None,
     serves: Callable[[Tree], None] = lambda _: None,
+    beforehand: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
 ) -> None:
     """Mount, call `ready` when requests are served, and return once unmounted.
 
     `redirected` gets the paths of all redirects whenever they change; `intents` hears of each change ahead;
     `foreign` reports those that others make beneath. `treat` tells the gate what to do about refusals. `serves` hears of
-    the tree that is served.
+    the tree that is served; `beforehand` is awaited before anything is mounted.
 
     SIGTERM, SIGINT and SIGHUP unmount; a second one does so at once. Any exception that ends the loop
     leaves the mount in place and dead, so that the tree stays closed (P12), and is raised.
@@ -144,7 +144,9 @@ async def serve(
         os.chdir("/")
         os.umask(0)
         ground = GitGround(root_fd, holdings.now_s)
-        await ground.load()
+        async with trio.open_nursery() as nursery:  # both wait for git
+            nursery.start_soon(ground.load)
+            nursery.start_soon(beforehand)
         gate = Gate(holdings, refusals or RefusalLog(holdings.refused), intents)
         treat(gate)
         # Once it is mounted, nothing here may touch the mountpoint.
@@ -287,7 +289,8 @@ async def _serve_mounted(
             await nursery.start(_unmount_on_signal, mountpoint, ending, stop_waiting)
             if redirecting is not None:
                 nursery.start_soon(redirecting.run)
-            _spare_the_collector()
+            spare_the_collector()
+            give_back()
             ready()
             await _until_unmounted(mountpoint, ours)
             nursery.cancel_scope.cancel()
@@ -298,16 +301,6 @@ async def _serve_mounted(
         pyfuse3.close(unmount=False)
         if redirecting is not None:
             redirecting.close()
-
-
-def _spare_the_collector() -> None:
-    # What is there now stays, and what comes (an object for each inode) has no cycles: looking through
-    # all of it for some, as often as is usual, would stop the loop for tens of milliseconds each time.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_COLLECT_AFTER)
-    # What starting needed goes back to the system.
-    _libc.malloc_trim(0)
 
 
 async def _until_unmounted(mountpoint: str, ours: Mount) -> None:

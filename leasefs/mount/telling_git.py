@@ -21,24 +21,44 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@asynccontextmanager
-async def git_told(source: str, *, wanted: bool) -> AsyncIterator[str]:
-    """While the block runs, git asks the mount over `source` what changed; gives "on", or why it does not.
+class Telling:
+    """Git's settings of one mount, from `begin` to `end`."""
 
-    Enter it before mounting. Git works without it as well, so nothing of this stops a mount; what
-    could not be taken away at the end is logged.
-    """
-    if not wanted:
-        yield "off: not wanted"
-        return
-    with _git_of(source) as gitdir:
-        setting, said = await trio.to_thread.run_sync(_switch_on, gitdir)
+    def __init__(self, source: str, gitdir: GitDir | None) -> None:
+        """Nothing is set yet. `gitdir` is None if there is none that can be used."""
+        self._source = source
+        self._gitdir = gitdir
+        self._setting: Fsmonitor | None = None
+
+    async def begin(self) -> str:
+        """Have git ask the mount over `source` what changed; gives "on", or why it does not.
+
+        Call it before mounting, or not at all. Git works without it as well, so nothing of this stops a mount.
+        """
+        if self._gitdir is None:
+            return "off: no git directory"
         try:
-            yield said
+            self._setting = await trio.to_thread.run_sync(switch_on, self._gitdir)
+        except NotSet as error:
+            return f"off: {error}"
+        return "on"
+
+    async def end(self) -> None:
+        """Take away what was set. What could not be taken away is logged."""
+        if self._setting is not None:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(_switch_off, self._setting, self._source)
+
+
+@asynccontextmanager
+async def telling_git(source: str) -> AsyncIterator[Telling]:
+    """Find the git directory of `source` before the tree is mounted over, and clean up when the block ends."""
+    with _git_of(source) as gitdir:
+        telling = Telling(source, gitdir)
+        try:
+            yield telling
         finally:
-            if setting is not None:
-                with trio.CancelScope(shield=True):
-                    await trio.to_thread.run_sync(_switch_off, setting, source)
+            await telling.end()
 
 
 @contextmanager
@@ -53,15 +73,6 @@ def _git_of(source: str) -> Iterator[GitDir | None]:
     finally:
         if gitdir is not None:
             gitdir.close()
-
-
-def _switch_on(gitdir: GitDir | None) -> tuple[Fsmonitor | None, str]:
-    if gitdir is None:
-        return None, "off: no git directory"
-    try:
-        return switch_on(gitdir), "on"
-    except NotSet as error:
-        return None, f"off: {error}"
 
 
 def _switch_off(setting: Fsmonitor, source: str) -> None:

@@ -19,8 +19,8 @@ import trio
 from leasefs.client import api
 from leasefs.client.ids import new_key
 from leasefs.core.errors import Deadlock, LeasefsError, LedgerUnavailable
+from leasefs.core.lease import SESSION_TTL_S
 from leasefs.core.unleased_ground import ground_for, ground_of_files
-from leasefs.core.views import SESSION_TTL_S
 from leasefs.mount.unleased_asking import ANSWER_WITHIN_S, Obtaining, WriteClaim
 
 if TYPE_CHECKING:

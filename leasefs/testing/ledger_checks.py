@@ -13,9 +13,8 @@ from leasefs.core.commands import (
     RevokeLease,
     Tick,
 )
-from leasefs.core.lease import Mode
+from leasefs.core.lease import SESSION_TTL_S, Mode
 from leasefs.core.ledger import Decision, State, apply
-from leasefs.core.views import SESSION_TTL_S
 from leasefs.testing.naive_queue import LEVEL_S, Sight, clash, order
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from leasefs.mount.mountinfo import top_at
 from leasefs.mount.mountpoint import MountOptions
 from leasefs.mount.refusals import RefusalLog
 from leasefs.mount.serve import serve
-from leasefs.mount.telling_git import git_told
+from leasefs.mount.telling_git import telling_git
 from leasefs.testing.few_watches import allow_watches, be_older
 from leasefs.testing.static_holdings import StaticHoldings, held
 from leasefs.testing.unchecked import check_nothing
@@ -154,8 +154,21 @@ async def _run(options: MountOptions, globs: Sequence[str], fsmonitor: bool) -> 
             "agent": lambda: options.agent.encode() + b"\n",
             **control_files(holdings, refusals, holdings.kept_by),
         }
-        async with git_told(options.source, wanted=fsmonitor):
-            await serve(options, holdings, control, ready, refusals, redirected)
+        async with telling_git(options.source) as telling:
+
+            async def beforehand() -> None:
+                if fsmonitor:
+                    await telling.begin()
+
+            await serve(
+                options,
+                holdings,
+                control,
+                ready,
+                refusals,
+                redirected,
+                beforehand=beforehand,
+            )
         nursery.cancel_scope.cancel()
 
 

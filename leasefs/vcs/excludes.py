@@ -15,13 +15,14 @@ from leasefs.vcs.ignore_file import (
     compile_rules,
     refused_file,
 )
-from leasefs.vcs.plumbing import config_values
+from leasefs.vcs.plumbing import config_values, configured
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leasefs.vcs.gitdir import GitDir
 
+_IGNORE_CASE, _EXCLUDES_FILE = "core.ignoreCase", "core.excludesFile"
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -41,11 +42,12 @@ class Excludes:
 def load_excludes(root_fd: int, gitdir: GitDir) -> Excludes:
     """Read both files and the configuration that concerns them. Runs git: call it in a worker thread."""
     try:
-        if config_values(gitdir, "core.ignoreCase", "bool")[-1:] == [b"true"]:
+        set_here = configured(gitdir, _IGNORE_CASE, _EXCLUDES_FILE)
+        if set_here[_IGNORE_CASE] and _ignores_case(gitdir):
             return Excludes(
                 distrust="core.ignoreCase is on, so ignore rules are not applied: nothing is scratch"
             )
-        global_path = _global_path(gitdir)
+        global_path = _global_path(gitdir, is_set=bool(set_here[_EXCLUDES_FILE]))
     except VcsError as error:
         return Excludes(
             distrust=f"git's configuration cannot be read ({error}): nothing is scratch"
@@ -79,11 +81,15 @@ def _load(shown: str, read: Callable[[], bytes]) -> IgnoreFile | None:
         return refused_file(b"", f"{shown} cannot be read: {error.strerror}; it is not used")
 
 
-def _global_path(gitdir: GitDir) -> bytes | None:
+def _ignores_case(gitdir: GitDir) -> bool:
+    return config_values(gitdir, _IGNORE_CASE, "bool")[-1:] == [b"true"]
+
+
+def _global_path(gitdir: GitDir, *, is_set: bool) -> bytes | None:
     """git-config(1), core.excludesFile: unset means `git/ignore` in the user's configuration directory."""
-    configured = config_values(gitdir, "core.excludesFile", "path")
-    if configured:
-        return configured[-1] or None
+    values = config_values(gitdir, _EXCLUDES_FILE, "path") if is_set else []
+    if values:
+        return values[-1] or None
     home = os.environb.get(b"HOME")
     base = os.environb.get(b"XDG_CONFIG_HOME") or (home and home + b"/.config")
     return base + b"/git/ignore" if base else None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from leasefs.vcs.errors import GitFailed
 from leasefs.vcs.gitdir import git_at
 from leasefs.vcs.own_settings import NotSet, OwnConfig, own_config
-from leasefs.vcs.plumbing import config_values
+from leasefs.vcs.plumbing import config_values, configured
 
 if TYPE_CHECKING:
     from leasefs.vcs.gitdir import GitDir
@@ -29,6 +29,7 @@ HOOK = 'test "$1" = 2 && exec cat ".leasefs/changes-$2" 2>/dev/null # leasefs'
 HOOK_AND_CACHE = HOOK + " (and core.untrackedCache)"
 
 _MONITOR, _CACHE = "core.fsmonitor", "core.untrackedCache"
+_MANY_FILES = "feature.manyFiles"  # git-config(1): it implies an untracked cache
 _OURS = b"# leasefs"
 
 
@@ -125,7 +126,9 @@ def _set(own: OwnConfig, lock_fd: int) -> bool:
     """Set what is missing; whether `core.untrackedCache` is now set by us."""
     if not _lock(lock_fd, fcntl.LOCK_SH):
         raise NotSet("another mount of this tree is just ending")
-    everywhere = _monitors(own)
+    configuration = configured(own.gitdir, _MONITOR, _CACHE, _MANY_FILES, owner=own.owner)
+    # The last one is what every git of ours is told on its command line: nothing.
+    everywhere = configuration[_MONITOR][:-1]
     if any(_OURS not in value for value in everywhere):
         raise NotSet("core.fsmonitor is set already")
     here = own.values(_MONITOR)
@@ -133,24 +136,23 @@ def _set(own: OwnConfig, lock_fd: int) -> bool:
         return HOOK_AND_CACHE.encode() in here
     if here:
         _take_away(own)  # of another version
-    wanted = _wanted(own, everywhere)
+    wanted = _wanted(own, configuration)
     own.add(wanted)
     return _CACHE in wanted
 
 
-def _wanted(own: OwnConfig, monitors: list[bytes]) -> dict[str, str]:
-    caches = len(config_values(own.gitdir, _CACHE, owner=own.owner))
+def _wanted(own: OwnConfig, configuration: dict[str, list[bytes]]) -> dict[str, str]:
     # Those that mounts of other working trees of the clone set will go with them.
-    caches -= sum(value == HOOK_AND_CACHE.encode() for value in monitors)
-    many_files = config_values(own.gitdir, "feature.manyFiles", "bool", owner=own.owner)
-    if caches > 0 or many_files[-1:] == [b"true"]:
+    theirs = sum(value == HOOK_AND_CACHE.encode() for value in configuration[_MONITOR])
+    if len(configuration[_CACHE]) > theirs or _has_many_files(own, configuration):
         return {_MONITOR: HOOK}
     return {_MONITOR: HOOK_AND_CACHE, _CACHE: "true"}
 
 
-def _monitors(own: OwnConfig) -> list[bytes]:
-    # The last one is what every git of ours is told on its command line: nothing.
-    return config_values(own.gitdir, _MONITOR, owner=own.owner)[:-1]
+def _has_many_files(own: OwnConfig, configuration: dict[str, list[bytes]]) -> bool:
+    if not configuration[_MANY_FILES]:
+        return False
+    return config_values(own.gitdir, _MANY_FILES, "bool", owner=own.owner)[-1:] == [b"true"]
 
 
 def _take_away(own: OwnConfig, *, cached: bool = False) -> None:

@@ -1,31 +1,25 @@
-"""One ignore file: read into patterns, compiled for pathspec's RE2 backend, with a bounded cost.
+"""One ignore file: its patterns, and what they say of a path.
 
-Ignore files come from the repository, so they may be hostile. Matching is linear (RE2), and what it is linear in is
-bounded here: bytes, patterns, and RE2 instructions. What is left out must never make more paths scratch: a pattern that
+Ignore files come from the repository, so they may be hostile: how many bytes and patterns are read is bounded here,
+what matching costs in `ignore_patterns`. What is left out must never make more paths scratch: a pattern that
 ignores may be dropped, but a `!pattern` that cannot be taken makes the whole file refused.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, cast
-
-import re2  # type: ignore[import-untyped]
-from pathspec import PathSpec
-from pathspec.pattern import RegexPattern
+from typing import TYPE_CHECKING, Self
 
 from leasefs.vcs.errors import RulesRefused
-from leasefs.vcs.wildmatch import expression
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterator
+
+    from pathspec import PathSpec
+    from pathspec.pattern import RegexPattern
 
 FILE_LIMIT_BYTES = 1 << 20
 PATTERN_LIMIT = 10_000
-PATTERN_LIMIT_BYTES = 4096
-# An RE2 set has 8 MiB and needs about 100 bytes an instruction before it can run at all; this is a fifth of that.
-SET_LIMIT_INSTRUCTIONS = 10_000
 _UTF8_BOM = b"\xef\xbb\xbf"
 
 
@@ -112,59 +106,13 @@ def compile_rules(base: bytes, content: bytes, shown: str) -> IgnoreFile:
         raise RulesRefused(
             f"{shown} has more than {PATTERN_LIMIT} patterns; nothing here is scratch"
         )
-    compiled: list[RegexPattern] = []
-    star_instructions = 0
-    problems = []
-    for pattern in patterns:
-        try:
-            one = _compile(pattern)
-        except RulesRefused as error:
-            if pattern.negated:
-                raise RulesRefused(
-                    f"{shown}:{pattern.line}: {error}; nothing here is scratch"
-                ) from error
-            problems.append(f"{shown}:{pattern.line}: {error}; the pattern is left out")
-            continue
-        if one is not None:
-            compiled.append(one)
-            star_instructions += _size(one) if b"*" in pattern.glob else 0
-    specs = tuple(reversed([PathSpec(group, backend="re2") for group in _groups(compiled)]))
-    return IgnoreFile(base, specs, Cost(len(specs), star_instructions), tuple(problems[:20]))
+    if not patterns:
+        return IgnoreFile(base, (), Cost(), ())
+    # RE2 and pathspec take 3 MB; a mount of a tree without rules goes without.
+    from leasefs.vcs.ignore_patterns import compiled
 
-
-def _compile(pattern: Pattern) -> RegexPattern | None:
-    if len(pattern.glob) > PATTERN_LIMIT_BYTES:
-        raise RulesRefused(f"pattern longer than {PATTERN_LIMIT_BYTES} bytes")
-    text = expression(pattern.glob)
-    if text is None:
-        return None
-    try:
-        regex = re2.compile(text, _OPTIONS)
-    except re2.error as error:
-        raise RulesRefused(f"pattern not understood ({error})") from error
-    if regex.programsize > SET_LIMIT_INSTRUCTIONS:
-        raise RulesRefused("pattern too complex")
-    # pathspec takes any compiled expression and hands its text to the backend; RE2's compiles fast and tells its size.
-    return RegexPattern(cast("re.Pattern[str]", regex), include=not pattern.negated)
-
-
-def _size(pattern: RegexPattern) -> int:
-    return int(cast("Any", pattern.regex).programsize)  # RE2's, see _compile
-
-
-def _groups(patterns: list[RegexPattern]) -> Iterator[list[RegexPattern]]:
-    """Cut into runs that one RE2 set can hold."""
-    group: list[RegexPattern] = []
-    total = 0
-    for pattern in patterns:
-        size = _size(pattern)
-        if group and total + size > SET_LIMIT_INSTRUCTIONS:
-            yield group
-            group, total = [], 0
-        group.append(pattern)
-        total += size
-    if group:
-        yield group
+    specs, cost, problems = compiled(patterns, shown)
+    return IgnoreFile(base, specs, cost, problems)
 
 
 def _without_trailing_spaces(text: bytes) -> bytes:
@@ -174,13 +122,3 @@ def _without_trailing_spaces(text: bytes) -> bytes:
         return text
     quoting = end - len(text[:end].rstrip(b"\\"))
     return text[: end + quoting % 2]
-
-
-def _options() -> re2.Options:
-    options = re2.Options()
-    options.never_capture = True
-    options.log_errors = False
-    return options
-
-
-_OPTIONS = _options()

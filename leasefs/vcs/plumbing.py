@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import subprocess
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -130,6 +131,28 @@ def config_values(
     arguments = ["config", "-z", *typed, "--get-all", key]
     output = run_git(gitdir, arguments, absent_status=_NOT_SET, owner=owner)
     return output.split(b"\0")[:-1]
+
+
+def configured(
+    gitdir: GitDir, *keys: str, owner: os.stat_result | None = None
+) -> dict[str, list[bytes]]:
+    """The values of several keys as they stand, by one run of git; of a key that is not set, none.
+
+    A key that stands there without a value has b"". Only for keys without a subsection.
+
+    Raises:
+        GitFailed: the configuration cannot be read.
+    """
+    # git-config(1): names are matched with section and variable in lower case.
+    names = {key.lower(): key for key in keys}
+    pattern = f"^({'|'.join(re.escape(name) for name in names)})$"
+    arguments = ["config", "-z", "--get-regexp", pattern]
+    output = run_git(gitdir, arguments, absent_status=_NOT_SET, owner=owner)
+    found: dict[str, list[bytes]] = {key: [] for key in keys}
+    for one in output.split(b"\0")[:-1]:
+        name, _, value = one.partition(b"\n")
+        found[names[name.decode()]].append(value)
+    return found
 
 
 def _umask_of(owner: os.stat_result | None) -> int:

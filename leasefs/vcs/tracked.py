@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leasefs.vcs.gitdir import GitDir
 
 _TAG = 2  # each entry of `ls-files -t` starts with a letter and a space
-_SLICE_BYTES = 1 << 20
+_SLICE_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def load_tracked(gitdir: GitDir, *, timeout_s: float = 60) -> TrackedPaths:
 
 def _starts(listing: bytes) -> array[int]:
     """Where each entry starts, and the end; slice by slice, so that few names are objects at any time."""
-    starts = array("Q", [0] if listing else [])
+    starts = array("I" if len(listing) < 1 << 32 else "Q", [0] if listing else [])
     at, last = 0, b""
     while at < len(listing):
         cut = listing.find(b"\0", at + _SLICE_BYTES)

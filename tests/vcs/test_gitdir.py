@@ -8,7 +8,7 @@ import pytest
 
 from leasefs.vcs.errors import BadGitFile, GitFailed
 from leasefs.vcs.gitdir import find_git
-from leasefs.vcs.plumbing import config_values, run_git
+from leasefs.vcs.plumbing import config_values, configured, run_git
 from leasefs.vcs.remotes import origin_url
 from leasefs.vcs.tracked import load_tracked
 
@@ -165,6 +165,20 @@ def test_hooks_and_monitors_of_the_repository_do_not_run(repo: GitTree) -> None:
     assert load_tracked(gitdir).is_tracked(b"a")
     assert config_values(gitdir, "core.pager") == [b".git/run"]
     assert not os.path.exists(witness)
+
+
+def test_several_keys_are_read_at_once(repo: GitTree) -> None:
+    home = os.environb[b"HOME"]
+    with open(home + b"/.gitconfig", "wb") as file:
+        file.write(b"[CORE]\n\texcludesfile = ~/a\n\tb\n[core]\n\tignorecase\n")
+    repo.git("config", "core.excludesFile", "with\na second line")
+    repo.git("config", "core.excludesFileNot", "another key")
+    gitdir = repo.open_git()
+    assert configured(gitdir, "core.ignoreCase", "core.excludesFile", "feature.manyFiles") == {
+        "core.ignoreCase": [b""],
+        "core.excludesFile": [b"~/a", b"with\na second line"],
+        "feature.manyFiles": [],
+    }
 
 
 def test_failures_are_typed_and_quote_git(repo: GitTree, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,10 @@ from leasefs.vcs.errors import RulesRefused
 from leasefs.vcs.ignore_file import (
     FILE_LIMIT_BYTES,
     PATTERN_LIMIT,
-    PATTERN_LIMIT_BYTES,
     Cost,
     compile_rules,
 )
+from leasefs.vcs.ignore_patterns import PATTERN_LIMIT_BYTES
 
 if TYPE_CHECKING:
     from leasefs.testing.git_tree import GitTree

@@ -21,8 +21,9 @@ from leasefs.core.commands import (
 )
 from leasefs.core.identifying import TOKENS_KEPT
 from leasefs.core.identities import MAX_UID, NOBODY, agents
+from leasefs.core.lease import SESSION_TTL_S
 from leasefs.core.roles import HUMAN, MAX_GRACE_S, Role
-from leasefs.core.views import SESSION_TTL_S, sessions
+from leasefs.core.views import sessions
 
 if TYPE_CHECKING:
     from leasefs.core.errors import LeasefsError

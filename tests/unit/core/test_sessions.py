@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from leasefs.core.commands import (
     EndSession,
 )
+from leasefs.core.lease import SESSION_TTL_S
 from leasefs.core.renewal import KEEP_LAPSED_S, session_due_at_s
-from leasefs.core.views import SESSION_TTL_S, sessions
+from leasefs.core.views import sessions
 
 if TYPE_CHECKING:
     from leasefs.testing.ledger_driver import LedgerDriver
