@@ -28,7 +28,7 @@ from leasefs.mount.mountpoint import MountOptions, check
 from leasefs.mount.over_dead import entered
 from leasefs.mount.parts import Parts
 from leasefs.mount.registry import control_socket, registered
-from leasefs.mount.serve import serve
+from leasefs.mount.serve import Served, serve
 from leasefs.mount.telling_git import telling_git
 from leasefs.mount.unleased_policy import settings_of
 from leasefs.mount.work import opened_tree
@@ -79,11 +79,10 @@ async def _run(
             parts = Parts(
                 root_fd, config, session, about, tree.project, settings, tree.owner_uid, told
             )
-            async with telling_git(options.entry) as telling:
+            async with telling_git(options.entry, wanted=config.fsmonitor) as telling:
 
                 async def beforehand() -> None:
-                    wanted = config.fsmonitor
-                    about["fsmonitor"] = await telling.begin() if wanted else "off: not wanted"
+                    about["fsmonitor"] = await telling.begin()
 
                 await _serve_all(options, session, parts, beforehand, ready)
             await parts.work.end()
@@ -113,26 +112,23 @@ async def _serve_all(
             parts.supervised.mounted()
             nursery.start_soon(session.kept.claim_again)
 
-        def redirected(paths: list[str]) -> None:
-            about["redirects"] = paths
-
         async with trio.open_nursery() as nursery:
             for task in parts.tasks():
                 nursery.start_soon(task)
             nursery.start_soon(serve_http, listener, control.handle, refusal)
-            await serve(
-                options,
+            served = Served(
                 session.lessee,
                 parts.files(),
                 mounted,
                 parts.refusals,
-                redirected,
+                parts.redirected,
                 parts.work.intents,
                 parts.foreign,
                 parts.unleased.treat,
                 parts.serves,
                 beforehand,
             )
+            await serve(options, served)
             nursery.cancel_scope.cancel()
 
 

@@ -1,7 +1,7 @@
 """What was at each name of a directory when it was looked at last: what foreign writes are told by.
 
 A change is told by comparing two states, never by counting events. Kept for every file of a tree, so it is kept
-small: as some compressed bytes for each directory in which nothing happens, about fifteen for each name.
+small: as one piece of bytes for each directory in which nothing happens, deflated to some seventeen for each name.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 # Of a file that this mount left behind without looking at it: then its ctime is the time at which it was left.
 LEFT_HERE = -1
 _PERMISSIONS = 0o7777
+# More names than that would take the loop more than a millisecond to deflate.
+_MOST_DEFLATED = 1_000
 
 
 class State(NamedTuple):
@@ -59,14 +61,15 @@ def state_of(found: Stat) -> State:
 class Known:
     """One directory's names. `listed` is set once all of them were looked at; `used` whenever one is asked for."""
 
-    __slots__ = ("_names", "_packed", "listed", "used")
+    __slots__ = ("_is_deflated", "_names", "_packed", "listed", "used")
 
     def __init__(self) -> None:
         self.listed = False
         self.used = False
-        # While nothing happens, these instead of the dictionary: each name, a slash, its state, and NUL, deflated.
+        # While nothing happens, these instead of the dictionary: each name, a slash, its state, and NUL.
         # Neither of the two is in any name.
         self._packed = b""
+        self._is_deflated = False
         self._names: dict[bytes, State | bytes] | None = {}
 
     def get(self, name: bytes) -> State | None:
@@ -97,7 +100,8 @@ class Known:
         ]
 
     def _loosened(self) -> dict[bytes, State | bytes]:
-        parts = (part.partition(b"/") for part in zlib.decompress(self._packed).split(b"\0")[:-1])
+        text = zlib.decompress(self._packed) if self._is_deflated else self._packed
+        parts = (part.partition(b"/") for part in text.split(b"\0")[:-1])
         names: dict[bytes, State | bytes] = {name: state for name, _, state in parts}
         self._names, self._packed = names, b""
         return names
@@ -116,7 +120,8 @@ class Known:
             b"%b/%b\0" % (name, known if isinstance(known, bytes) else _written(known))
             for name, known in self._names.items()
         )
-        self._packed = zlib.compress(text)
+        self._is_deflated = len(self._names) <= _MOST_DEFLATED
+        self._packed = zlib.compress(text) if self._is_deflated else text
         self._names = None
 
 

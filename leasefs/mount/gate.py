@@ -29,7 +29,7 @@ from leasefs.core.policy import (
 )
 from leasefs.core.unleased_ground import saves_unleased, written_over
 from leasefs.mount.errnos import Refusal
-from leasefs.mount.intents import NoIntents, intended
+from leasefs.mount.intended import NoIntents, intended
 from leasefs.mount.interrupted import unless_interrupted
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from leasefs.mount.git_guard import Guard
     from leasefs.mount.handles import OpenFile
     from leasefs.mount.holdings import Holdings
-    from leasefs.mount.intents import Intents
+    from leasefs.mount.intended import Intents
     from leasefs.mount.refusals import RefusalLog
 
 # Each round fetches one thing that was missing; more than this means that it changes all the time.

@@ -19,6 +19,7 @@ from collections import OrderedDict
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from leasefs.mount.lower_places import NOT_THERE, Places
 from leasefs.mount.retries import Retries
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ _PIN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 NO_MORE = frozenset({errno.EMFILE, errno.ENFILE})
-# A name or a directory on the way to it is gone, or something else took its place.
-NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -71,11 +70,11 @@ class Lower:
         # The newest of them: the same operation mostly asks for it again.
         self._last: Node | None = None
         self._last_fd = -1
-        # Where /proc says what each of our descriptors leads to.
-        self._links_fd = os.open(b"/proc/self/fd", _DIRECTORY)
-        self._above_all = self._text_of_root()
-        # Where directories lay when that was asked last: what /proc said, `Inodes.moves`, and the path.
-        self._lay_at: dict[Node, tuple[bytes, int, bytes]] = {}
+        self._places = Places(root_fd, inodes, self.directory, self._moved, most=directories)
+        # Without a frame in between: each request asks.
+        self.path = self._places.path
+        self.path_of = self._places.path_of
+        self.name_of = self._places.name_of
 
     # -- directories ---------------------------------------------------------------------------
 
@@ -154,7 +153,7 @@ class Lower:
 
     def forget(self, node: Node) -> None:
         """Close what is held open for a node that is gone."""
-        self._lay_at.pop(node, None)
+        self._places.forget(node)
         if self.retries.held:
             self.retries.forget(node)
         if node in self._directories:
@@ -167,113 +166,27 @@ class Lower:
         """Close all descriptors but the root's."""
         self.close_directories()
         self.retries.close()
-        os.close(self._links_fd)
+        self._places.close()
 
     def close_directories(self) -> None:
         """Close those of directories; they are opened anew when needed."""
         for directory in list(self._directories):
             self._let_go(directory)
 
-    def path(self, directory: Node) -> bytes:
-        """The path of a directory that lies where the kernel was told.
-
-        The write check judges paths, while a descriptor follows its directory wherever it goes: a
-        directory renamed through another mount must not be written under its old name.
-
-        Raises:
-            OSError: ESTALE if somebody moved it or one above; ENOENT if it has no name any more.
-        """
-        if directory is self._inodes.root:
-            return b""
-        try:
-            here = os.readlink(b"%d" % self.directory(directory), dir_fd=self._links_fd)
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                return self._confirmed(directory, b"")
-            self._named(directory)
-            raise
-        lay_at = self._lay_at.get(directory)
-        if lay_at is not None and here == lay_at[0] and lay_at[1] == self._inodes.moves:
-            return lay_at[2]
-        return self._confirmed(directory, here)
-
-    def _confirmed(self, directory: Node, here: bytes) -> bytes:
-        path = self._inodes.path(directory)
-        if path is None or not (
-            self._lies_at(path, here) if here else self._is_reached_by_names(directory)
-        ):
-            return self._moved(directory)
-        if here:
-            if len(self._lay_at) >= self._limit:
-                self._lay_at.clear()
-            self._lay_at[directory] = here, self._inodes.moves, path
-        return path
-
     def _moved(self, directory: Node) -> bytes:
         """The path of a directory that somebody moved: for who found it in a second try, where it is now."""
         fd = self.retries.fd_of(directory)
         if fd >= 0 and os.fstat(fd).st_nlink and (path := self.path_of(fd)) is not None:
             return path
-        self._named(directory)
+        self._places.require_name(directory)
         self._drop_chain(directory)
         raise stale("directory was moved")
-
-    def _named(self, directory: Node) -> bytes:
-        path = self._inodes.path(directory)
-        if path is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        return path
-
-    def _lies_at(self, path: bytes, here: bytes) -> bool:
-        if here == self._above_all + path:
-            return True
-        self._above_all = self._text_of_root()
-        return here == self._above_all + path
-
-    def _is_reached_by_names(self, directory: Node) -> bool:
-        """Whether each directory on the way down is the one that is known: for what d_path cannot say."""
-        way: list[Node] = []
-        while directory is not self._inodes.root:
-            way.append(directory)
-            if directory.parent is None:
-                return False
-            directory = directory.parent
-        fd = os.dup(self.root_fd)
-        try:
-            for below in reversed(way):
-                above, fd = fd, -1
-                try:
-                    fd = os.open(below.name, _DIRECTORY, dir_fd=above)
-                finally:
-                    os.close(above)
-                if not self._inodes.is_same(below, os.fstat(fd)):
-                    return False
-        except OSError as error:
-            if error.errno in NOT_THERE:
-                return False
-            raise
-        finally:
-            if fd >= 0:
-                os.close(fd)
-        return True
 
     def _drop_chain(self, directory: Node) -> None:
         above: Node | None = directory
         while above is not None and above is not self._inodes.root:
             self._let_go(above)
             above = above.parent
-
-    def path_of(self, fd: int) -> bytes | None:
-        """Where in the tree the kernel says that an open file is; None if it lies outside."""
-        root, here = self._text_of_root(), self._text_of(fd)
-        return here[len(root) :] if here.startswith(root) else None
-
-    def _text_of_root(self) -> bytes:
-        return self._text_of(self.root_fd).rstrip(b"/") + b"/"
-
-    def _text_of(self, fd: int) -> bytes:
-        # The kernel's own idea of where an open directory is (d_path); no lookup, no access.
-        return os.readlink(b"%d" % fd, dir_fd=self._links_fd)
 
     # -- one inode -----------------------------------------------------------------------------
 
@@ -386,10 +299,6 @@ class Lower:
                     raise
         fd = os.dup(fd)
         return fd, os.fstat(fd)
-
-    def name_of(self, fd: int) -> tuple[bytes, int]:
-        """A name, and the directory that it is in, which lead to what a descriptor of ours is of, also O_PATH."""
-        return b"%d" % fd, self._links_fd
 
     def readlink(self, node: Node) -> bytes:
         """The text of a symlink."""

@@ -117,6 +117,10 @@ class Parts:
         """This is the tree that is served."""
         self.tree = tree
 
+    def redirected(self, paths: list[str]) -> None:
+        """These paths are redirected now."""
+        self.about["redirects"] = paths
+
     def _metrics(self) -> Text:
         from leasefs.mount.metrics import mount_text  # only who is asked pays for it
 

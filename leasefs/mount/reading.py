@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from leasefs.mount.handles import OpenDirectory, OpenFile, OpenVirtual
 from leasefs.mount.inodes import GONE
 from leasefs.mount.listing import Item, Listing
-from leasefs.mount.lower import NOT_THERE, stale
+from leasefs.mount.lower import stale
+from leasefs.mount.lower_places import NOT_THERE
 from leasefs.mount.timeouts import SURE_S
 from leasefs.mount.tree import Entry, Tree
 

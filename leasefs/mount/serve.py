@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from leasefs.mount.foreign_writes import ForeignWrites
     from leasefs.mount.ground import Ground
     from leasefs.mount.holdings import Holdings
-    from leasefs.mount.intents import Intents
+    from leasefs.mount.intended import Intents
     from leasefs.mount.kernel_cache import KernelCache
     from leasefs.mount.redirecting import Redirecting
 
@@ -112,24 +112,31 @@ def build_tree(
     )
 
 
-async def serve(
-    options: MountOptions,
-    holdings: Holdings,
-    control: Mapping[str, Callable[[], bytes]],
-    ready: Callable[[], None],
-    refusals: RefusalLog | None = None,
-    redirected: Callable[[list[str]], None] = lambda _: None,
-    intents: Intents | None = None,
-    foreign: ForeignWrites | None = None,
-    treat: Callable[[Gate], None] = lambda _: None,
-    serves: Callable[[Tree], None] = lambda _: None,
-    beforehand: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
-) -> None:
-    """Mount, call `ready` when requests are served, and return once unmounted.
+class Served(NamedTuple):
+    """Who holds what, what `.leasefs/` shows, and whom one mount tells."""
 
-    `redirected` gets the paths of all redirects whenever they change; `intents` hears of each change ahead;
-    `foreign` reports those that others make beneath. `treat` tells the gate what to do about refusals. `serves` hears of
-    the tree that is served; `beforehand` is awaited before anything is mounted.
+    holdings: Holdings
+    # The files of `.leasefs/`, by name.
+    control: Mapping[str, Callable[[], bytes]]
+    # Called when requests are served.
+    ready: Callable[[], None]
+    refusals: RefusalLog | None = None
+    # Gets the paths of all redirects whenever they change.
+    redirected: Callable[[list[str]], None] = lambda _: None
+    # Hears of each change ahead.
+    intents: Intents | None = None
+    # Reports those that others make beneath.
+    foreign: ForeignWrites | None = None
+    # Tells the gate what to do about refusals.
+    treat: Callable[[Gate], None] = lambda _: None
+    # Hears of the tree that is served.
+    serves: Callable[[Tree], None] = lambda _: None
+    # Awaited before anything is mounted.
+    beforehand: Callable[[], Awaitable[object]] = trio.lowlevel.checkpoint
+
+
+async def serve(options: MountOptions, served: Served) -> None:
+    """Mount, and return once unmounted.
 
     SIGTERM, SIGINT and SIGHUP unmount; a second one does so at once. Any exception that ends the loop
     leaves the mount in place and dead, so that the tree stays closed (P12), and is raised.
@@ -143,52 +150,57 @@ async def serve(
         hide_descriptors()
         os.chdir("/")
         os.umask(0)
-        ground = GitGround(root_fd, holdings.now_s)
+        ground = GitGround(root_fd, served.holdings.now_s)
         async with trio.open_nursery() as nursery:  # both wait for git
             nursery.start_soon(ground.load)
-            nursery.start_soon(beforehand)
-        gate = Gate(holdings, refusals or RefusalLog(holdings.refused), intents)
-        treat(gate)
-        # Once it is mounted, nothing here may touch the mountpoint.
-        mountpoint, in_place = options.real_mountpoint, options.in_place
-        watched = is_local(root_fd)
-        handshake = Handshake(connect(options))
-        notices = Notices(handshake.libfuse_fd)
-        sharing = Sharing(root_fd)
-        judge = foreign.judge if foreign is not None and watched else None
-        cache = FuseCache(notices)
-        tree = _tree(mountpoint, root_fd, ground, gate, cache, sharing, control, judge)
-        serves(tree)
-        latency = latency_of(options.cpu_latency)
-        pump = Pump(handshake, notices.begin, latency)
-        holdings.when_given(partial(cut_off, tree))
-        _init(Operations(tree, xattrs=options.xattrs), handshake.libfuse_fd, pump, options)
-        tasks = [] if foreign is None else foreign.tasks(tree, watched=watched)
-        tasks += [latency.run] if latency else []
-        beside = Beside(
-            [tree.outside.run, tree.listings.tidy, *tasks],
-            cache,
-            lambda ours: (
-                begin(
-                    tree,
-                    Where(ours, notices),
-                    redirected,
-                    git_too=lambda: in_place and sharing.is_alone(),
-                )
-                if options.redirects
-                else None
-            ),
-        )
-        obtainer = gate.obtainer
-        stop_waiting = obtainer.stop if obtainer is not None else lambda: None
-        await _serve_mounted(mountpoint, options, ready, beside, stop_waiting)
-        if options.covers_dead:
-            await trio.to_thread.run_sync(clear_dead, mountpoint)
-        tree.close()
+            nursery.start_soon(served.beforehand)
+        await _serve_over(root_fd, ground, options, served)
         ground.close()
-        sharing.close()
     finally:
         os.close(root_fd)
+
+
+async def _serve_over(
+    root_fd: int, ground: GitGround, options: MountOptions, served: Served
+) -> None:
+    gate = Gate(
+        served.holdings, served.refusals or RefusalLog(served.holdings.refused), served.intents
+    )
+    served.treat(gate)
+    # Once it is mounted, nothing here may touch the mountpoint.
+    mountpoint, in_place = options.real_mountpoint, options.in_place
+    foreign, watched = served.foreign, is_local(root_fd)
+    handshake = Handshake(connect(options))
+    notices = Notices(handshake.libfuse_fd)
+    sharing = Sharing(root_fd)
+    judge = foreign.judge if foreign is not None and watched else None
+    cache = FuseCache(notices)
+    tree = _tree(mountpoint, root_fd, ground, gate, cache, sharing, served.control, judge)
+    served.serves(tree)
+    served.holdings.when_given(partial(cut_off, tree))
+    latency = latency_of(options.cpu_latency)
+    pump = Pump(handshake, notices.begin, latency)
+    _init(Operations(tree, xattrs=options.xattrs), handshake.libfuse_fd, pump, options)
+    tasks = [] if foreign is None else foreign.tasks(tree, watched=watched)
+    tasks += [latency.run] if latency else []
+
+    def begin_redirecting(ours: Mount) -> Redirecting | None:
+        if not options.redirects:
+            return None
+        return begin(
+            tree,
+            Where(ours, notices),
+            served.redirected,
+            git_too=lambda: in_place and sharing.is_alone(),
+        )
+
+    beside = Beside([tree.outside.run, tree.listings.tidy, *tasks], cache, begin_redirecting)
+    stop_waiting = (lambda: None) if gate.obtainer is None else gate.obtainer.stop
+    await _serve_mounted(mountpoint, options, served.ready, beside, stop_waiting)
+    if options.covers_dead:
+        await trio.to_thread.run_sync(clear_dead, mountpoint)
+    tree.close()
+    sharing.close()
 
 
 def _tree(

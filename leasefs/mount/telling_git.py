@@ -24,10 +24,11 @@ log = logging.getLogger(__name__)
 class Telling:
     """Git's settings of one mount, from `begin` to `end`."""
 
-    def __init__(self, source: str, gitdir: GitDir | None) -> None:
+    def __init__(self, source: str, gitdir: GitDir | None, *, wanted: bool) -> None:
         """Nothing is set yet. `gitdir` is None if there is none that can be used."""
         self._source = source
         self._gitdir = gitdir
+        self._wanted = wanted
         self._setting: Fsmonitor | None = None
 
     async def begin(self) -> str:
@@ -35,6 +36,8 @@ class Telling:
 
         Call it before mounting, or not at all. Git works without it as well, so nothing of this stops a mount.
         """
+        if not self._wanted:
+            return "off: not wanted"
         if self._gitdir is None:
             return "off: no git directory"
         try:
@@ -51,10 +54,10 @@ class Telling:
 
 
 @asynccontextmanager
-async def telling_git(source: str) -> AsyncIterator[Telling]:
+async def telling_git(source: str, *, wanted: bool) -> AsyncIterator[Telling]:
     """Find the git directory of `source` before the tree is mounted over, and clean up when the block ends."""
     with _git_of(source) as gitdir:
-        telling = Telling(source, gitdir)
+        telling = Telling(source, gitdir, wanted=wanted)
         try:
             yield telling
         finally:

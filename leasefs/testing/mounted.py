@@ -32,7 +32,7 @@ from leasefs.mount.inodes import Node
 from leasefs.mount.mountinfo import top_at
 from leasefs.mount.mountpoint import MountOptions
 from leasefs.mount.refusals import RefusalLog
-from leasefs.mount.serve import serve
+from leasefs.mount.serve import Served, serve
 from leasefs.mount.telling_git import telling_git
 from leasefs.testing.few_watches import allow_watches, be_older
 from leasefs.testing.static_holdings import StaticHoldings, held
@@ -154,21 +154,11 @@ async def _run(options: MountOptions, globs: Sequence[str], fsmonitor: bool) -> 
             "agent": lambda: options.agent.encode() + b"\n",
             **control_files(holdings, refusals, holdings.kept_by),
         }
-        async with telling_git(options.source) as telling:
-
-            async def beforehand() -> None:
-                if fsmonitor:
-                    await telling.begin()
-
-            await serve(
-                options,
-                holdings,
-                control,
-                ready,
-                refusals,
-                redirected,
-                beforehand=beforehand,
+        async with telling_git(options.source, wanted=fsmonitor) as telling:
+            served = Served(
+                holdings, control, ready, refusals, redirected, beforehand=telling.begin
             )
+            await serve(options, served)
         nursery.cancel_scope.cancel()
 
 

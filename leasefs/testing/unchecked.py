@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from leasefs.core.policy import Allowed, Op, Place, Target
 from leasefs.mount.gate import Gate
-from leasefs.mount.lower import Lower
+from leasefs.mount.lower_places import Places
 from leasefs.mount.scratch import GitGround
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ def _may_write(gate: Gate, file: OpenFile) -> bool:
     return True
 
 
-def _path(lower: Lower, directory: Node) -> bytes:
-    return lower._inodes.path(directory) or b""  # noqa: SLF001
+def _path(places: Places, directory: Node) -> bytes:
+    return places._inodes.path(directory) or b""  # noqa: SLF001
 
 
 def _place(ground: GitGround, path: bytes, *, is_dir: bool) -> Place:
@@ -38,5 +38,5 @@ def check_nothing() -> None:
     """Let every change pass in this process, without asking for leases, ground, or where a directory lies."""
     Gate.admit = _admit  # type: ignore[method-assign, assignment]
     Gate.may_write = _may_write  # type: ignore[method-assign, assignment]
-    Lower.path = _path  # type: ignore[method-assign, assignment]
+    Places.path = _path  # type: ignore[method-assign, assignment]
     GitGround.place = _place  # type: ignore[method-assign, assignment]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +35,18 @@ def test_it_is_a_dictionary(steps: list[tuple[str, bytes, State | None]]) -> Non
             expected[name] = state
         assert known.get(name) == expected.get(name)
         assert dict(known.items()) == expected
+
+
+@pytest.mark.parametrize("count", [0, 999, 1_000, 1_001, 5_000])
+def test_large_directories_are_no_exception(count: int) -> None:
+    known = Known()
+    states = {b"x%d" % at: State(0o100644, at, at, at * 7, at * 11) for at in range(count)}
+    for name, state in states.items():
+        known.put(name, state)
+    for _ in range(2):
+        known.pack()
+        assert known.get(b"none") is None
+        assert dict(known.items()) == states
 
 
 def test_a_file_that_was_left_here_is_changed_when_its_times_are_later() -> None:

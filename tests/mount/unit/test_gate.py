@@ -15,7 +15,7 @@ from leasefs.mount.errnos import Refusal
 from leasefs.mount.gate import Gate, Unsettled, Wanting
 from leasefs.mount.handles import OpenFile
 from leasefs.mount.inodes import Node
-from leasefs.mount.intents import NoIntents
+from leasefs.mount.intended import NoIntents
 from leasefs.mount.refusals import KEPT, RefusalLog
 from leasefs.testing.static_holdings import StaticHoldings, held
 

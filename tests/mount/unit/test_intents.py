@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasefs.core.policy import Op, Place, Target
-from leasefs.mount.intents import IntentLog, intended
+from leasefs.mount.intended import intended
+from leasefs.mount.intents import IntentLog
 from leasefs.mount.journal import Header, Journal
 from leasefs.testing.static_holdings import held
 
