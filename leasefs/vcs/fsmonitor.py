@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 # Git appends ` "$@"`: the version and the token (fsmonitor.c, run-command.c). What follows the `#` is how we know our
 # own, and what else we set along with it.
 HOOK = 'test "$1" = 2 && exec cat ".leasefs/changes-$2" 2>/dev/null # leasefs'
-HOOK_AND_CACHE = HOOK + " (and core.untrackedCache)"
+_AND_CACHE = " (and core.untrackedCache)"
+HOOK_AND_CACHE = HOOK + _AND_CACHE
 
 _MONITOR, _CACHE = "core.fsmonitor", "core.untrackedCache"
 _MANY_FILES = "feature.manyFiles"  # git-config(1): it implies an untracked cache
@@ -126,7 +127,7 @@ def _set(own: OwnConfig, lock_fd: int) -> bool:
     """Set what is missing; whether `core.untrackedCache` is now set by us."""
     if not _lock(lock_fd, fcntl.LOCK_SH):
         raise NotSet("another mount of this tree is just ending")
-    configuration = configured(own.gitdir, _MONITOR, _CACHE, _MANY_FILES, owner=own.owner)
+    configuration = _read(own)
     # The last one is what every git of ours is told on its command line: nothing.
     everywhere = configuration[_MONITOR][:-1]
     if any(_OURS not in value for value in everywhere):
@@ -136,17 +137,27 @@ def _set(own: OwnConfig, lock_fd: int) -> bool:
         return HOOK_AND_CACHE.encode() in here
     if here:
         _take_away(own)  # of another version
+        configuration = _read(own)
     wanted = _wanted(own, configuration)
     own.add(wanted)
     return _CACHE in wanted
 
 
+def _read(own: OwnConfig) -> dict[str, list[bytes]]:
+    return configured(own.gitdir, _MONITOR, _CACHE, _MANY_FILES, owner=own.owner)
+
+
 def _wanted(own: OwnConfig, configuration: dict[str, list[bytes]]) -> dict[str, str]:
     # Those that mounts of other working trees of the clone set will go with them.
-    theirs = sum(value == HOOK_AND_CACHE.encode() for value in configuration[_MONITOR])
+    theirs = sum(_set_a_cache(value) for value in configuration[_MONITOR])
     if len(configuration[_CACHE]) > theirs or _has_many_files(own, configuration):
         return {_MONITOR: HOOK}
     return {_MONITOR: HOOK_AND_CACHE, _CACHE: "true"}
+
+
+def _set_a_cache(hook: bytes) -> bool:
+    """Whether it was one of ours, of any version, that set `core.untrackedCache` as well."""
+    return hook.endswith(_OURS + _AND_CACHE.encode())
 
 
 def _has_many_files(own: OwnConfig, configuration: dict[str, list[bytes]]) -> bool:
@@ -157,7 +168,7 @@ def _has_many_files(own: OwnConfig, configuration: dict[str, list[bytes]]) -> bo
 
 def _take_away(own: OwnConfig, *, cached: bool = False) -> None:
     ours = [value for value in own.values(_MONITOR) if _OURS in value]
-    cached = cached or HOOK_AND_CACHE.encode() in ours
+    cached = cached or any(map(_set_a_cache, ours))
     patterns = {_MONITOR: _OURS.decode()} if ours else {}
     if cached:
         patterns[_CACHE] = "^true$"

@@ -107,6 +107,8 @@ def _mounted(source: str, mountpoint: str, xdg: str, user: int | None) -> Iterat
     """A mount with its own ledger, and all of it leased."""
     homes = dict.fromkeys(("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"), xdg)
     env = {**os.environ, **homes, "LEASEFS_LEDGER": "", "LEASEFS_CONFIG_SYSTEM": ""}
+    for name in [name for name in env if name.startswith("LEASEFS_SUITE_")]:
+        del env[name]  # ours, and no setting of leasefs
     owner = [] if user is None else as_user(user)
 
     def leasefs(*arguments: str, cwd: str = "/") -> None:

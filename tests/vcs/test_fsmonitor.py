@@ -173,9 +173,12 @@ def test_what_a_crash_left_can_be_swept_unless_it_is_in_use(repo: GitTree) -> No
     assert state(repo) == before
 
 
-def test_one_of_another_version_is_renewed(repo: GitTree) -> None:
+@pytest.mark.parametrize("cached", [False, True])
+def test_one_of_another_version_is_renewed(repo: GitTree, cached: bool) -> None:
     before = state(repo)
-    repo.git("config", "core.fsmonitor", "older # leasefs")
+    repo.git("config", "core.fsmonitor", "older # leasefs" + HOOK_AND_CACHE[len(HOOK) :] * cached)
+    if cached:
+        repo.git("config", "core.untrackedCache", "true")
     setting = switch_on(repo.open_git())
     assert monitor(repo) == HOOK_AND_CACHE.encode()
     setting.switch_off()
