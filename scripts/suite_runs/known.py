@@ -11,7 +11,7 @@ _KNOWN = [
     ("ltp", r"^openat03$", "O_TMPFILE: EOPNOTSUPP"),
     ("ltp", r"^setxattr03$", "inode flags are set by an ioctl: ENOTTY"),
     ("ltp", r"^linkat02$", "makes 65,000 links: takes longer than its time"),
-    ("ltp", r"^(creat05|fcntl12)$", "ENFILE: the daemon's own limit of files"),
+    ("ltp", r"^(creat05|fcntl12|open04)$", "ENFILE: the daemon's own limit of files"),
 ]
 
 
