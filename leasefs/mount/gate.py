@@ -142,7 +142,7 @@ class Gate:
 
         Raises:
             Unsettled: the policy refuses; for `settle`.
-            Wanting: what a git command is about to do has to be found out first.
+            Wanting: what a git command is about to do, or what a path's work begins on, has to be found out first.
             OSError: the intent cannot be written ahead, so the change must not be made.
         """
         now_s = self.holdings.now_s()
@@ -186,7 +186,10 @@ class Gate:
             self.refuse(Refused(Reason.CHANGED, op, path), pid)
 
     def _write_ahead(self, op: Op, targets: Sequence[Target], pid: int) -> None:
-        for path, kind, other in intended(op, targets):
+        changes = intended(op, targets)
+        for path, _, _ in changes:
+            self.intents.require(path)
+        for path, kind, other in changes:
             self.intend(path, kind, pid, other)
 
     def intend(self, path: bytes, kind: str, pid: int, other: bytes = b"") -> None:

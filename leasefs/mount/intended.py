@@ -62,6 +62,10 @@ class Intents(Protocol):
         """Whether `ahead` has nothing to do for this path, changed again under the lease with this token."""
         ...
 
+    def require(self, path: bytes) -> None:
+        """Raises `Wanting` if something has to be read before a first change of the path can be noted in full."""
+        ...
+
     def ahead(self, path: bytes, kind: str, lease: HeldLease, pid: int, other: bytes = b"") -> None:
         """`path` is about to change under this lease. Raises OSError if that cannot be journalled."""
         ...
@@ -89,6 +93,9 @@ class NoIntents:
     def is_ahead(self, path: bytes, token: int) -> bool:
         """Nothing is kept, so nothing is missing."""
         return True
+
+    def require(self, path: bytes) -> None:
+        """Nothing is kept."""
 
     def ahead(self, path: bytes, kind: str, lease: HeldLease, pid: int, other: bytes = b"") -> None:
         """Nothing is kept."""

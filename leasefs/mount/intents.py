@@ -64,6 +64,7 @@ class IntentLog:
         *,
         wall_s: Callable[[], float],
         head: Callable[[bytes], str | None] = lambda _: None,
+        require_head: Callable[[bytes], None] = lambda _: None,
     ) -> None:
         """An empty log.
 
@@ -71,9 +72,11 @@ class IntentLog:
             journal: where each first change is written before it is made.
             wall_s: seconds since 1970, for people.
             head: the commit that HEAD names in the repository of a path, "" if none yet, None if that cannot be told.
+            require_head: raises `Wanting` if `head` cannot tell before something is read.
         """
         self._journal = journal
         self._head = head
+        self._require_head = require_head
         self._read_wall_s = wall_s
         self._latest_wall_s = 0.0
         self._known: dict[bytes, Uncommitted] = {}
@@ -98,6 +101,11 @@ class IntentLog:
         """See `Intents`."""
         known = self._known.get(path)
         return known is not None and known.epoch == self._epoch and known.token == token
+
+    def require(self, path: bytes) -> None:
+        """See `Intents`."""
+        if self._begins_on_head(self._known.get(path)):
+            self._require_head(path)
 
     def ahead(self, path: bytes, kind: str, lease: HeldLease, pid: int, other: bytes = b"") -> None:
         """See `Intents`. A directory's path ends in a slash: everything below changes."""
@@ -127,9 +135,10 @@ class IntentLog:
         What is committed and has not landed began before that commit: were it forgotten, a change that is undone, or a
         rebase, which makes each change anew, would seem to leave nothing unlanded.
         """
-        if known is None or (known.head is None and not known.commit):
-            return self._head(path)
-        return known.head
+        return known.head if known and not self._begins_on_head(known) else self._head(path)
+
+    def _begins_on_head(self, known: Uncommitted | None) -> bool:
+        return known is None or (known.head is None and not known.commit)
 
     def _note(
         self, path: bytes, kind: str, lease: str, token: int, pid: int, other: bytes = b""

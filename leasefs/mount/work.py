@@ -110,7 +110,9 @@ class Work:
         self.journal = _begun(self.journals, self.header)
         self.tree = WorkTree(root_fd, (os.fsencode(mountpoint),))
         self._heads = Heads(self.tree)
-        self.intents = IntentLog(self.journal, wall_s=_wall_s, head=self._heads.of)
+        self.intents = IntentLog(
+            self.journal, wall_s=_wall_s, head=self._heads.of, require_head=self._heads.require
+        )
         self.report = IntentReport(self.journal, self.header, transport, root_fd)
         self.looking = Looking(
             self.intents, self.report, self.tree, project.upstream, self.intents.wall_s
@@ -338,6 +340,7 @@ class Work:
         """
         left = await self._rescuer.as_left(rescue_id)
         mine = {path: kind for path, kind in left.in_tree.items() if lease.matches(path)}
+        await self._heads.prepare(mine)
         for path, kind in mine.items():
             self.intents.ahead(path, kind, lease, 0)
         return tuple(mine), tuple(left.changed)
@@ -364,6 +367,7 @@ class Work:
                 await self.flush()
             except LeasefsError as error:
                 log.info("the next mount of this tree tells the ledger the rest: %s", error.message)
+        self._heads.close()
         self.journal.close()
 
 
