@@ -18,6 +18,7 @@ import leasefs
 from leasefs.client.address import Address, parse_url
 from leasefs.client.config import around
 from leasefs.client.log_events import Event, fields, note
+from leasefs.client.paths import ledger_url
 from leasefs.client.supervisor import supervisor
 from leasefs.core.errors import InvalidRequest, LeasefsError, NotMounted
 from leasefs.mount.agent_session import AgentSession, opened_session
@@ -26,6 +27,7 @@ from leasefs.mount.control_server import refusal
 from leasefs.mount.memory import use_one_arena
 from leasefs.mount.mountpoint import MountOptions, check
 from leasefs.mount.over_dead import entered
+from leasefs.mount.own_paths import keep_out
 from leasefs.mount.parts import Parts
 from leasefs.mount.registry import control_socket, registered
 from leasefs.mount.serve import Served, serve
@@ -63,6 +65,7 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
     """
     with entered(_options(config)) as options:
         check(options)
+        keep_out(options, config.ledger or ledger_url()[0])
         await _run(config, options, ready)
 
 
