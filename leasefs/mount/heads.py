@@ -114,6 +114,8 @@ class Heads:
                     break
 
     def _in(self, directory: bytes) -> str | None:
+        if directory in self._heads and not self._found:
+            return self._heads[directory]  # nearly always
         self._take_in()
         way = []
         while directory not in self._heads:
