@@ -18,7 +18,6 @@ import leasefs
 from leasefs.client.address import Address, parse_url
 from leasefs.client.config import around
 from leasefs.client.log_events import Event, fields, note
-from leasefs.client.paths import ledger_url
 from leasefs.client.supervisor import supervisor
 from leasefs.core.errors import InvalidRequest, LeasefsError, NotMounted
 from leasefs.mount.agent_session import AgentSession, opened_session
@@ -65,7 +64,7 @@ async def run_mount(config: MountConfig, ready: Callable[[dict[str, Any]], None]
     """
     with entered(_options(config)) as options:
         check(options)
-        keep_out(options, config.ledger or ledger_url()[0])
+        keep_out(options, config.ledger)
         await _run(config, options, ready)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import trio
 
 from leasefs.core.policy import Place
-from leasefs.mount.gate import Wanting
+from leasefs.mount.gate import once_fetched
 from leasefs.mount.mountinfo import mounts, not_left_behind
 from leasefs.mount.surveying import names_outside, survey
 
@@ -115,12 +115,7 @@ def _commands_run_in(directory_fd: int) -> bool:
 
 async def _settled(ask: Callable[[], Place]) -> Place:
     """What the ground is once all is read that the answer needs; TREE if that has no end."""
-    for _ in range(_ROUNDS):
-        try:
-            return ask()
-        except Wanting as wanting:
-            await wanting.fetch()
-    return Place.TREE
+    return await once_fetched(ask, otherwise=Place.TREE, rounds=_ROUNDS)
 
 
 async def _holds_mounts(redirect: Redirect) -> bool:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from leasefs.core.policy import Place
-from leasefs.mount.gate import Wanting
+from leasefs.mount.gate import Wanting, once_fetched
 from leasefs.mount.ground import CONTROL_NAME
 from leasefs.mount.memory import give_back
 from leasefs.mount.watches import GONE
@@ -242,12 +242,9 @@ class Cover:
 
 async def place_of(tree: Tree, path: bytes, *, is_dir: bool) -> Place:
     """The ground of a path; in doubt, where that changes all the time, it is tree."""
-    for _ in range(_ROUNDS):
-        try:
-            return tree.ground.place(path, is_dir=is_dir)
-        except Wanting as wanting:
-            await wanting.fetch()
-    return Place.TREE
+    return await once_fetched(
+        lambda: tree.ground.place(path, is_dir=is_dir), otherwise=Place.TREE, rounds=_ROUNDS
+    )
 
 
 def _now_s() -> float:

@@ -60,6 +60,16 @@ class Wanting(Exception):
         self.fetch = fetch
 
 
+async def once_fetched(ask: Callable[[], R], *, otherwise: R, rounds: int) -> R:
+    """What `ask` returns once all is read that it wants; `otherwise` if that is not so after some rounds."""
+    for _ in range(rounds):
+        try:
+            return ask()
+        except Wanting as wanting:
+            await wanting.fetch()
+    return otherwise
+
+
 class Unsettled(Exception):
     """The policy refuses, as things are known here: perhaps the ledger knows better.
 

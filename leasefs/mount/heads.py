@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from leasefs.mount.gate import Wanting
+from leasefs.mount.gate import Wanting, once_fetched
 from leasefs.mount.mountinfo import mounts
-from leasefs.vcs.beneath import open_directory
+from leasefs.vcs.beneath import STEP, open_directory
 from leasefs.vcs.errors import VcsError
 from leasefs.vcs.gitdir import GitDir, find_git
 from leasefs.vcs.head import head_commit
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _GITS_OWN = b"/.git/"
 _MOST = 64
 # The way there may be blocked, by the very request that waits for it: then nobody can tell.
@@ -48,13 +47,17 @@ class _Repository(NamedTuple):
 
     dot_git: os.stat_result
     gitdir: GitDir | None
-    is_one: bool
     head: str | None = None
 
     @property
     def is_out_of_reach(self) -> bool:
         """Whether HEAD cannot be read on the loop."""
-        return self.is_one and self.gitdir is None
+        return self.head is not None
+
+    @property
+    def is_one(self) -> bool:
+        """Whether git would take it for one."""
+        return self.gitdir is not None or self.is_out_of_reach
 
     def is_still(self, found: os.stat_result) -> bool:
         """Whether `.git` is the same; of a directory that git works in, the times change all the time."""
@@ -105,13 +108,7 @@ class Heads:
     async def prepare(self, paths: Iterable[bytes]) -> None:
         """See to it that `of` can tell of these paths, where anybody can."""
         for path in paths:
-            for _ in range(_ROUNDS):
-                try:
-                    self.require(path)
-                except Wanting as wanting:
-                    await wanting.fetch()
-                else:
-                    break
+            await once_fetched(partial(self.require, path), otherwise=None, rounds=_ROUNDS)
 
     def _in(self, directory: bytes) -> str | None:
         if directory in self._heads and not self._found:
@@ -198,7 +195,7 @@ def _dot_gits(root_fd: int, directories: Sequence[bytes]) -> dict[bytes, os.stat
     fd, at = root_fd, b""
     try:
         for name in [b"", *directories[0].split(b"/")] if directories else []:
-            above, fd = fd, os.open(name or b".", _STEP, dir_fd=fd)
+            above, fd = fd, os.open(name or b".", STEP, dir_fd=fd)
             if above != root_fd:
                 os.close(above)
             at = b"%b/%b" % (at, name) if at else name
@@ -217,11 +214,11 @@ def _repository(tree: WorkTree, directory: bytes, dot_git: os.stat_result) -> _R
     """Blocks: what `.git` of the directory is or leads to."""
     gitdir = _opened(tree, directory)
     if gitdir is None:
-        return _Repository(dot_git, None, is_one=False)
+        return _Repository(dot_git, None)
     if _may_be_read_on_the_loop(gitdir, tree.root_fd):
-        return _Repository(dot_git, gitdir, is_one=True)
+        return _Repository(dot_git, gitdir)
     with gitdir:
-        return _Repository(dot_git, None, is_one=True, head=head_commit(gitdir))
+        return _Repository(dot_git, None, head_commit(gitdir))
 
 
 def _opened(tree: WorkTree, directory: bytes) -> GitDir | None:

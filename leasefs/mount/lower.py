@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from leasefs.mount.lower_places import NOT_THERE, Places
 from leasefs.mount.retries import Retries
+from leasefs.vcs.beneath import STEP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 RENAME_NOREPLACE = 1
 RENAME_EXCHANGE = 2
 
-_DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: a FIFO that was swapped in must not stop the daemon; no effect on files.
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -118,7 +118,7 @@ class Lower:
     def _open_below(self, name: bytes, above_fd: int) -> int:
         while True:
             try:
-                return os.open(name, _DIRECTORY, dir_fd=above_fd)
+                return os.open(name, STEP, dir_fd=above_fd)
             except OSError as error:
                 # One of them may be `above_fd`.
                 if error.errno not in NO_MORE or len(self._directories) < 2:

@@ -6,12 +6,13 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
+from leasefs.vcs.beneath import STEP
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leasefs.mount.inodes import Inodes, Node
 
-_DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # A name or a directory on the way to it is gone, or something else took its place.
 NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
 
@@ -39,7 +40,7 @@ class Places:
         self._moved = moved
         self._most = most
         # Where /proc says what each of our descriptors leads to.
-        self._links_fd = os.open(b"/proc/self/fd", _DIRECTORY)
+        self._links_fd = os.open(b"/proc/self/fd", STEP)
         self._above_all = self._text_of_root()
         # Where directories lay when that was asked last: what /proc said, `Inodes.moves`, and the path.
         self._lay_at: dict[Node, tuple[bytes, int, bytes]] = {}
@@ -113,7 +114,7 @@ class Places:
             for below in reversed(way):
                 above, fd = fd, -1
                 try:
-                    fd = os.open(below.name, _DIRECTORY, dir_fd=above)
+                    fd = os.open(below.name, STEP, dir_fd=above)
                 finally:
                     os.close(above)
                 if not self._inodes.is_same(below, os.fstat(fd)):

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 def keep_out(options: MountOptions, ledger: str) -> None:
     """See to it that nothing of ours, nor the ledger, is reached through the mount that is about to be made.
 
+    `ledger` is its address, "" for the one that is configured.
+
     Raises:
         NotMounted: our code or our state lies inside. Nothing is changed then.
     """
@@ -67,7 +69,7 @@ def _places_of_code() -> set[str]:
 def _state(ledger: str) -> Iterator[tuple[str, str]]:
     yield "its state directory (XDG_STATE_HOME)", paths.state_dir()
     yield "its runtime directory (XDG_RUNTIME_DIR)", paths.runtime_dir()
-    address = parse_url(ledger)
+    address = parse_url(ledger or paths.ledger_url()[0])
     named = (
         ("the ledger's socket (ledger.url)", address.socket_path),
         ("the file with the ledger's token (ledger.token_file)", token_file(address)),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import stat
 
-_STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# For one component below a directory; what a symbolic link leads to is not reached.
+STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK, opening a FIFO that a repository put in our way would wait for ever.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -28,10 +29,10 @@ def open_directory(root_fd: int, path: bytes) -> int:
     Raises:
         OSError: ELOOP or ENOTDIR at a symbolic link, ENOENT, EACCES.
     """
-    current_fd = os.open(b".", _STEP, dir_fd=root_fd)
+    current_fd = os.open(b".", STEP, dir_fd=root_fd)
     for component in filter(None, path.split(b"/")):
         try:
-            next_fd = os.open(component, _STEP, dir_fd=current_fd)
+            next_fd = os.open(component, STEP, dir_fd=current_fd)
         finally:
             os.close(current_fd)
         current_fd = next_fd

@@ -15,7 +15,7 @@ from leasefs.vcs.ignore_file import (
     compile_rules,
     refused_file,
 )
-from leasefs.vcs.plumbing import config_values, configured
+from leasefs.vcs.plumbing import config_values, configured, is_true
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ def load_excludes(root_fd: int, gitdir: GitDir) -> Excludes:
     """Read both files and the configuration that concerns them. Runs git: call it in a worker thread."""
     try:
         set_here = configured(gitdir, _IGNORE_CASE, _EXCLUDES_FILE)
-        if set_here[_IGNORE_CASE] and _ignores_case(gitdir):
+        if set_here[_IGNORE_CASE] and is_true(gitdir, _IGNORE_CASE):
             return Excludes(
                 distrust="core.ignoreCase is on, so ignore rules are not applied: nothing is scratch"
             )
@@ -79,10 +79,6 @@ def _load(shown: str, read: Callable[[], bytes]) -> IgnoreFile | None:
         return refused_file(b"", f"{shown} is {error}; it is not used")
     except OSError as error:
         return refused_file(b"", f"{shown} cannot be read: {error.strerror}; it is not used")
-
-
-def _ignores_case(gitdir: GitDir) -> bool:
-    return config_values(gitdir, _IGNORE_CASE, "bool")[-1:] == [b"true"]
 
 
 def _global_path(gitdir: GitDir, *, is_set: bool) -> bytes | None:

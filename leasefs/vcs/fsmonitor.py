@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from leasefs.vcs.errors import GitFailed
 from leasefs.vcs.gitdir import git_at
 from leasefs.vcs.own_settings import NotSet, OwnConfig, own_config
-from leasefs.vcs.plumbing import config_values, configured
+from leasefs.vcs.plumbing import configured, is_true
 
 if TYPE_CHECKING:
     from leasefs.vcs.gitdir import GitDir
@@ -161,9 +161,7 @@ def _set_a_cache(hook: bytes) -> bool:
 
 
 def _has_many_files(own: OwnConfig, configuration: dict[str, list[bytes]]) -> bool:
-    if not configuration[_MANY_FILES]:
-        return False
-    return config_values(own.gitdir, _MANY_FILES, "bool", owner=own.owner)[-1:] == [b"true"]
+    return bool(configuration[_MANY_FILES]) and is_true(own.gitdir, _MANY_FILES, owner=own.owner)
 
 
 def _take_away(own: OwnConfig, *, cached: bool = False) -> None:

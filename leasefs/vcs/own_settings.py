@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from leasefs.vcs.beneath import read_file
 from leasefs.vcs.errors import GitFailed, VcsError
-from leasefs.vcs.plumbing import config_values, run_git
+from leasefs.vcs.plumbing import is_true, run_git
 
 if TYPE_CHECKING:
     from leasefs.vcs.gitdir import GitDir
@@ -170,7 +170,7 @@ def own_config(gitdir: GitDir) -> OwnConfig:
     """
     try:
         owner = os.stat("config", dir_fd=gitdir.common_fd, follow_symlinks=False)
-        per_worktree = config_values(gitdir, "extensions.worktreeConfig", "bool")[-1:] == [b"true"]
+        per_worktree = is_true(gitdir, "extensions.worktreeConfig")
     except (OSError, GitFailed) as error:
         raise NotSet(f"the repository's configuration cannot be read: {error}") from error
     if not stat.S_ISREG(owner.st_mode):

@@ -133,6 +133,11 @@ def config_values(
     return output.split(b"\0")[:-1]
 
 
+def is_true(gitdir: GitDir, key: str, *, owner: os.stat_result | None = None) -> bool:
+    """Whether a configuration key is set to what git takes for true. Raises as `config_values`."""
+    return config_values(gitdir, key, "bool", owner=owner)[-1:] == [b"true"]
+
+
 def configured(
     gitdir: GitDir, *keys: str, owner: os.stat_result | None = None
 ) -> dict[str, list[bytes]]:

@@ -33,6 +33,13 @@ def tree(world: World) -> str:
     return root
 
 
+def _install_a_part_into(tree: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What leasefs imports comes from the tree, as from a project's own virtual environment."""
+    assert h11.__file__ is not None
+    shutil.copytree(os.path.dirname(h11.__file__), f"{tree}/lib/h11")
+    monkeypatch.setenv("PYTHONPATH", f"{tree}/lib")
+
+
 def _refused(tree: str, ledger: str = "") -> str:
     with pytest.raises(NotMounted) as refused:
         start_mount(MountConfig(tree, tree, "ada", "test", ledger=ledger))
@@ -56,19 +63,14 @@ def test_its_ledger_is_not_beneath_it(tree: str) -> None:
 
 
 def test_its_code_is_not_beneath_it(tree: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where it is installed into the project's own virtual environment."""
-    assert h11.__file__ is not None
-    shutil.copytree(os.path.dirname(h11.__file__), f"{tree}/lib/h11")
-    monkeypatch.setenv("PYTHONPATH", f"{tree}/lib")
+    _install_a_part_into(tree, monkeypatch)
     assert f"{tree}/lib/h11" in _refused(tree)
 
 
 def test_all_of_that_may_be_in_a_tree_that_is_mounted_elsewhere(
     world: World, tree: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert h11.__file__ is not None
-    shutil.copytree(os.path.dirname(h11.__file__), f"{tree}/lib/h11")
-    monkeypatch.setenv("PYTHONPATH", f"{tree}/lib")
+    _install_a_part_into(tree, monkeypatch)
     os.mkdir(f"{tree}/state", 0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", f"{tree}/state")
     os.mkdir(f"{world.root}/mount")
